@@ -1,0 +1,92 @@
+"""What a run is given, and the one value that every run becomes: the seam between the protocol and the processes.
+
+Success, exception, deadline, memory kill, kill -9 and revocation all end as a `RunReport` and pass the same road from
+there (verdict, settlement). Knows neither broker nor processes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gateway.contract.envelope import Admission, Spent
+from gateway.contract.outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """One licensed run, as an executor needs it; the body is opaque to everything but the worker (P11)."""
+
+    run: str
+    """Names this run on this node; unique per order."""
+    ticket: str
+    kind: str
+    generation: int
+    attempt: int
+    interruptions: int
+    content_type: str
+    content_encoding: str | None
+    body: bytes = field(repr=False)
+    examine: bool
+    """True for an item that came past the door: the worker runs the preflight before the handler (C16)."""
+    deadline: float
+    """Seconds of wall clock, armed before the worker hears of the run."""
+    memory_limit: int
+    """Bytes of current memory at which the supervisor kills the worker."""
+    suspect: bool = False
+    spent: Spent = field(default_factory=Spent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """How one run ended and how we know; exactly one per order, whatever happened."""
+
+    outcome: Outcome
+    started: float
+    """Unix seconds."""
+    seconds: float
+    worker: int
+    """Process id; the node's own for an inline run."""
+    code: str = ""
+    """Evidence in a word: `signal:9`, `exit:1`, `memory:ceiling`, `deadline`, `ValueError`."""
+    detail: str = ""
+    """One sentence for a person, at most 1 KiB."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """exit_status, signal, peak_rss, cause, error_type, message, traceback, log_tail, progress, build; what is known."""
+    after: float | None = None
+    """Seconds that the handler asked to wait at least (`Retry`, `DependencyDown`)."""
+    dependency: str | None = None
+    spent: Spent = field(default_factory=Spent)
+    """Reported by this run alone."""
+    admission: Admission | None = None
+    """Measured by the worker for an item that came past the door."""
+
+
+class Executor(Protocol):
+    """Runs orders; two implementations: worker processes (`pool`) and the supervisor's own loop (`inline`)."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs can be under way at once."""
+
+    @property
+    def build(self) -> str:
+        """Identifies the handler's code."""
+
+    async def start(self) -> None:
+        """Make every slot ready; raises ExecutorUnavailable when that fails."""
+
+    async def run(self, order: RunOrder) -> RunReport:
+        """Run one order to its end; raises nothing, and is never cancelled while the run is alive: revoke it instead."""
+
+    def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
+        """Take a run's claim away: it is told at once, killed after `grace` seconds, and reported with `outcome`.
+
+        A run that ends by itself within the grace keeps its own outcome. Unknown runs are ignored.
+        """
+
+    async def stop(self) -> None:
+        """End every worker and wait for it; what still runs is killed and reported as released."""
+
+
+class ExecutorUnavailable(Exception):
+    """The handler could not be loaded or no worker could be started; the text says why and what to do."""

@@ -1,0 +1,320 @@
+"""One item as a value, and its two directions: onto the wire and off it.
+
+Owns every `lz-` header. Never guesses: what cannot be read for certain is `Malformed` and goes to quarantine raw.
+Broker headers (`x-...`) are never read for a decision and never copied on (protocol, "One item").
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import orjson
+
+from gateway.contract.history import History
+from gateway.contract.ids import UNKNOWN_KIND, TicketId, adopted_ticket_id, is_kind, is_ticket_id, uuid7
+from gateway.contract.outcomes import Stamp
+from gateway.contract.text import clip
+from gateway.contract.wire import MAX_HEADER_BYTES, Wire, headers_size
+
+SCHEMA: Final = 1
+APP_ID: Final = "lazaretto/0.1"
+
+_MAX_DETAIL: Final = 1024
+_MAX_CODE: Final = 64
+_MAX_TRACE: Final = 512
+_MAX_CONTENT_TYPE: Final = 255
+_MAX_FOREIGN: Final = 1024
+_MAX_RAW_HEADERS: Final = 4096
+_MAX_COUNT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What was measured at the door, or by the consumer for an item that came past it (G7)."""
+
+    bytes: int
+    charset: str
+    tokens: int
+    exact: bool
+    attachments: int
+    client: str
+    admitted_at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Tokens and money that earlier runs reported."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(tokens=self.tokens + other.tokens, usd=self.usd + other.usd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """One item: the ticket's bytes exactly as admitted, and all that is counted about it."""
+
+    ticket: TicketId
+    kind: str
+    body: bytes = field(repr=False)
+    content_type: str
+    content_encoding: str | None = None
+    submitted_at: float = 0.0
+    """Unix seconds of admission; 0 when the producer did not say."""
+    attempt: int = 1
+    """The number of the run that this message licenses."""
+    crashes: int = 0
+    interruptions: int = 0
+    generation: int = 0
+    spent: Spent = field(default_factory=Spent)
+    admission: Admission | None = None
+    history: History = field(default_factory=History)
+    suspect: str | None = None
+    reason: str | None = None
+    detail: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    foreign: Mapping[str, Any] = field(default_factory=dict)
+    """Headers of a producer that knows nothing of us; kept as they came, within bounds."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The name of the start that this message licenses."""
+        return Stamp(generation=self.generation, attempt=self.attempt, interruptions=self.interruptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Malformed:
+    """A message that cannot be understood (P12); `detail` says which header and why."""
+
+    detail: str
+    ticket: TicketId
+    """A name to list it under: the sender's where fit, else the body's digest."""
+    kind: str
+    wire: Wire = field(repr=False)
+
+
+def encode(envelope: Envelope) -> Wire:
+    """Return the message that carries `envelope`, with a fresh `message_id` and headers within 8 KiB.
+
+    What had to be cut is named in `lz-truncated`, never cut silently.
+    """
+    cut: list[str] = []
+    headers: dict[str, Any] = {
+        "lz-schema": SCHEMA,
+        "lz-attempt": envelope.attempt,
+        "lz-crashes": envelope.crashes,
+        "lz-interruptions": envelope.interruptions,
+        "lz-generation": envelope.generation,
+    }
+    if envelope.spent != Spent():
+        headers["lz-spent"] = {"tokens": envelope.spent.tokens, "usd": float(envelope.spent.usd)}
+    if envelope.admission is not None:
+        headers["lz-admission"] = _admission_table(envelope.admission)
+    if envelope.history.runs or envelope.history.left_out:
+        headers["lz-history"] = envelope.history.encode()
+    for name, text, limit in (
+        ("lz-suspect", envelope.suspect, _MAX_CODE),
+        ("lz-reason", envelope.reason, _MAX_CODE),
+        ("lz-detail", envelope.detail, _MAX_DETAIL),
+        ("traceparent", envelope.traceparent, _MAX_TRACE),
+        ("tracestate", envelope.tracestate, _MAX_TRACE),
+    ):
+        if text is None:
+            continue
+        headers[name] = clip(text, limit)
+        if headers[name] != text:
+            cut.append(name)
+    kept = _bounded(envelope.foreign, _MAX_FOREIGN)
+    if len(kept) < len(envelope.foreign):
+        cut.append("foreign")
+    headers = {**kept, **headers}
+    if cut:
+        headers["lz-truncated"] = ",".join(cut)
+    if headers_size(headers) > MAX_HEADER_BYTES:
+        raise AssertionError(f"headers of {envelope.ticket} exceed {MAX_HEADER_BYTES} bytes: the parts' bounds are wrong")
+    return Wire(
+        body=envelope.body,
+        headers=headers,
+        message_id=uuid7(),
+        correlation_id=envelope.ticket,
+        type=envelope.kind,
+        content_type=envelope.content_type,
+        content_encoding=envelope.content_encoding,
+        timestamp=envelope.submitted_at or None,
+        app_id=APP_ID,
+    )
+
+
+def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
+    """Return the message that carries what could not be understood into quarantine: raw body, original headers as text."""
+    shown = orjson.dumps(
+        dict(malformed.wire.headers), default=repr, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+    ).decode("utf-8", "replace")
+    return Wire(
+        body=malformed.wire.body,
+        headers={
+            "lz-schema": SCHEMA,
+            "lz-reason": clip(reason, _MAX_CODE),
+            "lz-detail": clip(malformed.detail, _MAX_DETAIL),
+            "lz-raw-headers": clip(shown, _MAX_RAW_HEADERS),
+        },
+        message_id=uuid7(),
+        correlation_id=malformed.ticket,
+        type=malformed.kind,
+        content_type=clip(malformed.wire.content_type, _MAX_CONTENT_TYPE) if malformed.wire.content_type else None,
+        content_encoding=malformed.wire.content_encoding,
+        timestamp=malformed.wire.timestamp,
+        app_id=APP_ID,
+    )
+
+
+def decode(wire: Wire) -> Envelope | Malformed:
+    """Read one message: an envelope, an adopted stranger (P14), or `Malformed`; raises nothing."""
+    if not any(name.startswith("lz-") for name in wire.headers):
+        return _adopt(wire)
+    try:
+        return _read(wire)
+    except _Unreadable as error:
+        return Malformed(detail=str(error), ticket=_name(wire), kind=_kind(wire), wire=wire)
+
+
+def supersede(envelope: Envelope, **changes: Any) -> Envelope:
+    """Return the next message of the same item; what belonged to a past quarantine does not travel on."""
+    return replace(envelope, **{"reason": None, "detail": None, **changes})
+
+
+class _Unreadable(Exception):
+    """A header that is not what the protocol says; the text names it."""
+
+
+def _read(wire: Wire) -> Envelope:
+    headers = wire.headers
+    schema = headers.get("lz-schema")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise _Unreadable(f"lz-schema is {schema!r}, this version reads {SCHEMA}")
+    if wire.correlation_id is None or not is_ticket_id(wire.correlation_id):
+        raise _Unreadable(f"correlation_id {wire.correlation_id!r} is no ticket id")
+    if wire.type is None or not is_kind(wire.type):
+        raise _Unreadable(f"type {wire.type!r} is no kind")
+    spent = _table(headers, "lz-spent")
+    admission = _table(headers, "lz-admission")
+    history = _text(headers, "lz-history")
+    try:
+        return Envelope(
+            ticket=TicketId(wire.correlation_id),
+            kind=wire.type,
+            body=wire.body,
+            content_type=wire.content_type or "application/octet-stream",
+            content_encoding=wire.content_encoding,
+            submitted_at=wire.timestamp or 0.0,
+            attempt=_count(headers, "lz-attempt", least=1),
+            crashes=_count(headers, "lz-crashes"),
+            interruptions=_count(headers, "lz-interruptions"),
+            generation=_count(headers, "lz-generation"),
+            spent=Spent() if spent is None else Spent(tokens=int(spent["tokens"]), usd=float(spent["usd"])),
+            admission=None if admission is None else _admission(admission),
+            history=History() if history is None else History.decode(history),
+            suspect=_text(headers, "lz-suspect"),
+            reason=_text(headers, "lz-reason"),
+            detail=_text(headers, "lz-detail"),
+            traceparent=_text(headers, "traceparent"),
+            tracestate=_text(headers, "tracestate"),
+            foreign=_foreign(headers),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _Unreadable(f"unreadable header: {type(error).__name__}: {error}") from error
+
+
+def _adopt(wire: Wire) -> Envelope:
+    return Envelope(
+        ticket=adopted_ticket_id(correlation_id=wire.correlation_id, message_id=wire.message_id, body=wire.body),
+        kind=_kind(wire),
+        body=wire.body,
+        content_type=clip(wire.content_type, _MAX_CONTENT_TYPE) if wire.content_type else "application/octet-stream",
+        content_encoding=wire.content_encoding,
+        submitted_at=wire.timestamp or 0.0,
+        traceparent=_lenient_text(wire.headers, "traceparent"),
+        tracestate=_lenient_text(wire.headers, "tracestate"),
+        foreign=_foreign(wire.headers),
+    )
+
+
+def _name(wire: Wire) -> TicketId:
+    if wire.correlation_id is not None and is_ticket_id(wire.correlation_id):
+        return TicketId(wire.correlation_id)
+    return adopted_ticket_id(correlation_id=None, message_id=wire.message_id, body=wire.body)
+
+
+def _kind(wire: Wire) -> str:
+    return wire.type if wire.type is not None and is_kind(wire.type) else UNKNOWN_KIND
+
+
+def _count(headers: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    value = headers.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_COUNT:
+        raise _Unreadable(f"{name} is {value!r}, not a count of at least {least}")
+    return value
+
+
+def _text(headers: Mapping[str, Any], name: str) -> str | None:
+    value = headers.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _Unreadable(f"{name} is {type(value).__name__}, not text")
+    return value
+
+
+def _lenient_text(headers: Mapping[str, Any], name: str) -> str | None:
+    value = headers.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _table(headers: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    value = headers.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise _Unreadable(f"{name} is {type(value).__name__}, not a table")
+    return value
+
+
+def _admission_table(admission: Admission) -> dict[str, Any]:
+    return {
+        "bytes": admission.bytes,
+        "charset": clip(admission.charset, _MAX_CODE),
+        "tokens": admission.tokens,
+        "exact": admission.exact,
+        "attachments": admission.attachments,
+        "client": clip(admission.client, 128),
+        "admitted-at": float(admission.admitted_at),
+    }
+
+
+def _admission(table: Mapping[str, Any]) -> Admission:
+    return Admission(
+        bytes=int(table["bytes"]),
+        charset=str(table["charset"]),
+        tokens=int(table["tokens"]),
+        exact=bool(table["exact"]),
+        attachments=int(table["attachments"]),
+        client=str(table["client"]),
+        admitted_at=float(table["admitted-at"]),
+    )
+
+
+def _foreign(headers: Mapping[str, Any]) -> dict[str, Any]:
+    ours = ("lz-", "x-")
+    traces = ("traceparent", "tracestate")
+    return {name: value for name, value in headers.items() if not name.startswith(ours) and name not in traces}
+
+
+def _bounded(headers: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    room = limit
+    for name, value in headers.items():
+        room -= headers_size({name: value})
+        if room < 0:
+            break
+        kept[name] = value
+    return kept

@@ -1,0 +1,97 @@
+"""The compact run records that travel on the item, and their bound.
+
+Owns `lz-history`. Long diagnostics (stacks, log tails) never go in here: they belong to the journal.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from gateway.contract.outcomes import Outcome
+from gateway.contract.text import clip
+
+MAX_RUNS: Final = 16
+MAX_BYTES: Final = 4096
+_MAX_NAME: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One run, or one uncharged return, as later readers of the item see it."""
+
+    attempt: int
+    outcome: Outcome
+    node: str = ""
+    worker: int = 0
+    started: float = 0.0
+    """Unix seconds; 0 when the run never started or nobody knows."""
+    seconds: float = 0.0
+    code: str = ""
+    """Evidence in a word: `signal:9`, `exit:1`, `ValueError`."""
+
+    def packed(self) -> list[Any]:
+        """Return the positional form that is kept on the wire."""
+        return [
+            self.attempt,
+            self.outcome.value,
+            clip(self.node, _MAX_NAME),
+            self.worker,
+            round(self.started, 3),
+            round(self.seconds, 3),
+            clip(self.code, _MAX_NAME),
+        ]
+
+    @classmethod
+    def unpacked(cls, row: Any) -> "RunRecord":
+        """Read one positional record; raises ValueError or TypeError when it is not one."""
+        attempt, outcome, node, worker, started, seconds, code = row
+        return cls(
+            attempt=int(attempt),
+            outcome=Outcome(outcome),
+            node=str(node),
+            worker=int(worker),
+            started=float(started),
+            seconds=float(seconds),
+            code=str(code),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The newest runs of an item over all its generations, oldest first."""
+
+    runs: tuple[RunRecord, ...] = field(default=())
+    left_out: int = 0
+
+    def __iter__(self) -> Iterator[RunRecord]:
+        return iter(self.runs)
+
+    @property
+    def newest(self) -> RunRecord | None:
+        """The last record, or None before the first run ended."""
+        return self.runs[-1] if self.runs else None
+
+    def add(self, record: RunRecord) -> "History":
+        """Return the history with one more record; the oldest give way and are counted."""
+        runs = (*self.runs, record)
+        return History(runs[-MAX_RUNS:], self.left_out + max(0, len(runs) - MAX_RUNS))
+
+    def encode(self) -> str:
+        """Return the header's text, at most `MAX_BYTES` long: the oldest records give way."""
+        runs, left_out = self.runs[-MAX_RUNS:], self.left_out + max(0, len(self.runs) - MAX_RUNS)
+        while True:
+            text = orjson.dumps([left_out, *(record.packed() for record in runs)])
+            if len(text) <= MAX_BYTES:
+                return text.decode()
+            runs, left_out = runs[1:], left_out + 1
+
+    @classmethod
+    def decode(cls, text: str) -> "History":
+        """Read the header; raises ValueError when it is not a history."""
+        try:
+            left_out, *rows = orjson.loads(text)
+            return cls(tuple(RunRecord.unpacked(row) for row in rows), int(left_out))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"not a run history: {error}") from error

@@ -1,0 +1,57 @@
+"""Identifiers: how a ticket gets its name, and how each publish gets its own.
+
+Never derives a ticket id from anything but what the sender supplied or the body itself, so that the
+same submission has the same id wherever it is computed.
+"""
+
+import hashlib
+import os
+import re
+import time
+import uuid
+from typing import Final, NewType
+
+TicketId = NewType("TicketId", str)
+NodeId = NewType("NodeId", str)
+
+TICKET_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:~-]{1,128}")
+KIND_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+UNKNOWN_KIND: Final = "unknown"
+
+_IDEMPOTENCY_NAMESPACE: Final = uuid.UUID("6b0d3c1e-7d0f-5c3a-9a53-1a2a7e770417")
+
+
+def uuid7() -> str:
+    """Return a fresh UUIDv7: 48 bits of Unix milliseconds, then 74 random bits (RFC 9562, 5.7)."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=value))
+
+
+def is_ticket_id(text: str) -> bool:
+    """Tell whether a client may choose `text` as a ticket id."""
+    return TICKET_ID_PATTERN.fullmatch(text) is not None
+
+
+def is_kind(text: str) -> bool:
+    """Tell whether `text` can name a kind of ticket."""
+    return KIND_PATTERN.fullmatch(text) is not None
+
+
+def idempotent_ticket_id(client: str, key: str) -> TicketId:
+    """Derive the ticket id that a client's `Idempotency-Key` stands for, the same in every door."""
+    return TicketId(str(uuid.uuid5(_IDEMPOTENCY_NAMESPACE, f"{len(client)}:{client}:{key}")))
+
+
+def adopted_ticket_id(*, correlation_id: str | None, message_id: str | None, body: bytes) -> TicketId:
+    """Name an item whose producer knows nothing of us (P14).
+
+    The producer's own id is followed by eight digits of the body's digest, so that a producer that
+    reuses one id for everything does not merge its items; an unfit id leaves the digest alone.
+    """
+    digest = hashlib.sha256(body).hexdigest()
+    given = correlation_id or message_id or ""
+    named = f"{given}~{digest[:8]}"
+    return TicketId(named if given and is_ticket_id(named) else digest)

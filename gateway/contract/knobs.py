@@ -1,0 +1,118 @@
+"""The names of all settings, and how their values are written.
+
+Owns the spelling: each program reads only its own settings, but an unknown name must be an error in all of them.
+Holds no defaults: those stand where a setting is used.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+PREFIX: Final = "LAZARETTO_"
+
+NAMES: Final = frozenset(
+    {
+        "accept_detected",
+        "alert_urls",
+        "backoff_base",
+        "backoff_cap",
+        "body_deadline",
+        "broker_url",
+        "config",
+        "data",
+        "delay_unit",
+        "desk",
+        "desk_url",
+        "door",
+        "drain_grace",
+        "encoding",
+        "fence",
+        "handler",
+        "isolation",
+        "kinds",
+        "lane",
+        "log",
+        "lost_grace",
+        "max_attachments",
+        "max_attempts",
+        "max_body_bytes",
+        "max_crashes",
+        "max_interruptions",
+        "max_queued",
+        "max_tokens",
+        "memory_limit",
+        "node",
+        "node_name",
+        "outage_window",
+        "prefix",
+        "publish_deadline",
+        "queue_settle",
+        "run_deadline",
+        "store_url",
+        "vocabulary",
+        "vocabulary_sha256",
+        "workers",
+    }
+)
+"""Every setting's name in lower case, as in `lazaretto.toml`; the environment has them in capitals after `LAZARETTO_`."""
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|kB|KB|MB|GB)?")
+_BYTES: Final = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    None: 1,
+}
+
+
+def duration(value: Any) -> float:
+    """Read a duration in seconds: a number, or text such as `500ms`, `30s`, `5m`, `1h`; raises ValueError."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("write a duration such as 500ms, 30s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size(value: Any) -> int:
+    """Read a size in bytes: a whole number, or text such as `512KiB` or `4MB`; raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("write a size such as 524288, 512KiB or 4MB")
+    return int(float(match[1]) * _BYTES[match[2]])
+
+
+def unknown(environment: Iterable[str], table: Iterable[str]) -> list[str]:
+    """Return a sentence for each `LAZARETTO_*` variable and each toml key that is no setting."""
+    named = (name.removeprefix(PREFIX).lower() for name in environment if name.startswith(PREFIX))
+    return [
+        *(f"{PREFIX}{name.upper()} is no setting (see --help)" for name in sorted(set(named) - NAMES)),
+        *(f"{name} in the configuration file is no setting (see --help)" for name in sorted(set(table) - NAMES)),
+    ]
+
+
+def read_table(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Read the configuration file: where `LAZARETTO_CONFIG` points, else `lazaretto.toml` here if it exists.
+
+    Raises ValueError naming the file when it cannot be read or is no TOML.
+    """
+    named = environment.get(f"{PREFIX}CONFIG")
+    path = Path(named or "lazaretto.toml")
+    if named is None and not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"configuration file {path}: {error}") from error

@@ -1,0 +1,58 @@
+"""A message as a broker client hands it over: plain values, no client library.
+
+Owns the size rules of header tables. Knows nothing of what the headers mean.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+MAX_HEADER_BYTES: Final = 8192
+"""All headers together: a content header frame cannot be split, and one over `frame_max` closes the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """Body, properties and headers of one message; persistent by definition."""
+
+    body: bytes
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    message_id: str | None = None
+    correlation_id: str | None = None
+    type: str | None = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    timestamp: float | None = None
+    """Unix seconds; AMQP keeps whole ones."""
+    app_id: str | None = None
+
+
+def table_size(value: Any) -> int:
+    """Return the bytes that a header value takes in an AMQP 0-9-1 field table, its type octet included.
+
+    Every number is counted at its widest, so the answer is never below what a client library writes.
+    """
+    match value:
+        case None:
+            return 1
+        case bool():
+            return 2
+        case int() | float() | Decimal() | datetime():
+            return 9
+        case str():
+            return 5 + len(value.encode("utf-8", "surrogatepass"))
+        case bytes() | bytearray():
+            return 5 + len(value)
+        case Mapping():
+            return 5 + headers_size(value)
+        case list() | tuple():
+            return 5 + sum(table_size(item) for item in value)
+        case _:
+            return 5 + len(str(value).encode("utf-8", "surrogatepass"))
+
+
+def headers_size(headers: Mapping[Any, Any]) -> int:
+    """Return the bytes that a header table takes on the wire."""
+    return sum(1 + len(str(name).encode("utf-8", "surrogatepass")) + table_size(value) for name, value in headers.items())
