@@ -1,0 +1,274 @@
+"""What an operator can turn: one frozen value for each program of the gateway, checked whole.
+
+Owns defaults, units and bounds. Reports every mistake at once and never starts anything; the names themselves, and how
+durations and sizes are written, stand in `gateway.contract.knobs`.
+"""
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from gateway.contract import knobs
+from gateway.contract.topology import Topology
+
+MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
+"""What every supported broker takes in one message (16 MiB since 4.0), less room for the envelope (D07)."""
+_MAX_PORT: Final = 65535
+_PREFIX: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9_-]{1,32}){0,3}")
+
+
+class Address(NamedTuple):
+    """Where a program listens; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; `problems` has a sentence for each mistake."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def _address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    host, colon, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > _MAX_PORT:
+        raise ValueError("write host:port, such as 127.0.0.1:8080")
+    return Address(host, int(port))
+
+
+def _listed(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _switch(value: object) -> object:
+    if isinstance(value, str) and value in {"on", "off"}:
+        return value == "on"
+    if isinstance(value, bool):
+        return value
+    raise ValueError("write on or off")
+
+
+def _broker_url(value: object) -> object:
+    urls = _listed(value)
+    for url in urls if isinstance(urls, tuple) else ():
+        if urlsplit(url).scheme not in {"amqp", "amqps"} or not urlsplit(url).hostname:
+            raise ValueError("write amqp://user:password@host:port/ or amqps://..., several separated by commas")
+    return urls
+
+
+Seconds = Annotated[float, BeforeValidator(knobs.duration)]
+Bytes = Annotated[int, BeforeValidator(knobs.size)]
+Listen = Annotated[Address, NoDecode, BeforeValidator(_address)]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_broker_url)]
+Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
+
+
+class _Shared(BaseSettings):
+    """What door and station have in common."""
+
+    model_config = SettingsConfigDict(env_prefix=knobs.PREFIX, frozen=True, extra="ignore", validate_default=True)
+
+    broker_url: Urls = Field(
+        default=("amqp://guest:guest@127.0.0.1:5673/",),
+        min_length=1,
+        description="RabbitMQ; several URLs, comma separated, for a cluster; amqps:// verifies certificates",
+    )
+    data: Path = Field(default=Path(".lazaretto"), description="folder for everything this machine keeps")
+    store_url: str = Field(default="", description="the station's store; empty: sqlite+aiosqlite:///<data>/station.db")
+    prefix: str = Field(default="tickets", description="first part of every exchange and queue name")
+    delay_unit: Seconds = Field(default=1.0, ge=0.001, le=60, description="shortest delay of a retry")
+    queue_settle: Seconds = Field(default=3.0, le=60, description="wait until a new queue's confirms are trusted")
+    drain_grace: Seconds = Field(default=30.0, gt=0, description="time to finish at SIGTERM")
+    node_name: str = Field(
+        default_factory=socket.gethostname, min_length=1, max_length=64, description="this machine's name in records"
+    )
+    log: Literal["console", "json"] = Field(default="console", description="form of the log: console or json")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings passes it by name
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments, then the environment, then the configuration file; the first that names a setting wins."""
+        table = {name: value for name, value in knobs.read_table(os.environ).items() if name in cls.model_fields}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, table)
+
+    @property
+    def topology(self) -> Topology:
+        """Names of exchanges and queues under this prefix."""
+        return Topology(prefix=self.prefix, delay_unit=self.delay_unit)
+
+    @property
+    def store(self) -> str:
+        """The store's URL, in the data folder unless another one is named."""
+        return self.store_url or f"sqlite+aiosqlite:///{self.data / 'station.db'}"
+
+    @model_validator(mode="after")
+    def _check_prefix(self) -> Self:
+        if _PREFIX.fullmatch(self.prefix) is None:
+            raise ValueError("LAZARETTO_PREFIX: use lower-case letters, digits, - and _, with dots between parts")
+        return self
+
+
+class DoorSettings(_Shared):
+    """All that `python -m gateway` reads."""
+
+    door: Listen = Field(default=Address("127.0.0.1", 8080), description="where the door listens")
+    trust_network: Switch = Field(
+        default=False,
+        description="on: listen beyond loopback without API keys, because only trusted machines reach this network",
+    )
+    max_body_bytes: Bytes = Field(
+        default=524_288, ge=1, le=MAX_MESSAGE_BYTES, description="largest ticket, decompressed, all parts together"
+    )
+    max_tokens: int = Field(default=128_000, ge=1, description="most tokens of a ticket's text")
+    encoding: Literal["o200k_base", "cl100k_base"] = Field(default="o200k_base", description="vocabulary that counts")
+    vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
+    vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
+    max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
+    accept_detected: Switch = Field(default=False, description="on: admit text whose charset could only be guessed")
+    body_deadline: Seconds = Field(default=30.0, gt=0, description="time for a client to send its whole body")
+    publish_deadline: Seconds = Field(default=5.0, gt=0, description="time for the broker to confirm, then 503")
+    max_queued: int = Field(default=100_000, ge=1, description="messages waiting in both lanes, then 503")
+    max_inflight: int = Field(default=1024, ge=1, description="publishes that wait for their confirm, then 503")
+    max_inflight_bytes: Bytes = Field(default=64 << 20, description="bytes of requests in memory, then 503")
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        problems = []
+        if not self.door.is_loopback and not self.trust_network:
+            problems.append(
+                f"LAZARETTO_DOOR: {self.door} is reachable from other machines and the door knows no API keys;"
+                " listen on 127.0.0.1, or set LAZARETTO_TRUST_NETWORK=on where only trusted machines reach it"
+            )
+        if self.max_inflight_bytes < self.max_body_bytes:
+            problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least one body of max_body_bytes")
+        if bool(self.vocabulary) != bool(self.vocabulary_sha256):
+            problems.append("LAZARETTO_VOCABULARY, LAZARETTO_VOCABULARY_SHA256: set both or none")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+
+class StationSettings(_Shared):
+    """All that `python -m gateway.station` reads."""
+
+    desk: Listen = Field(default=Address("127.0.0.1", 8081), description="where the reviewers' desk listens")
+    desk_url: str = Field(default="", description="the desk's address as reviewers reach it; empty: http://<desk>")
+    alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
+
+    @property
+    def desk_link(self) -> str:
+        """The beginning of links in alerts, without a slash at its end."""
+        return (self.desk_url or f"http://{self.desk}").rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_desk(self) -> Self:
+        if not self.desk.is_loopback:
+            raise ValueError(
+                f"LAZARETTO_DESK: {self.desk} is reachable from other machines and the desk knows no users yet"
+            )
+        return self
+
+
+AnySettings = TypeVar("AnySettings", bound=_Shared)
+
+
+def load(model: type[AnySettings], **overrides: object) -> AnySettings:
+    """Read environment and configuration file; `overrides` come from the command line and win.
+
+    Raises SettingsError with every mistake found.
+    """
+    try:
+        table = knobs.read_table(os.environ)
+    except ValueError as error:
+        raise SettingsError([str(error)]) from error
+    problems = knobs.unknown(os.environ, table)
+    try:
+        settings = model(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise SettingsError(problems + list(_sentences(error))) from error
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def help_text(model: type[_Shared]) -> str:
+    """List every setting of a program with its unit and default, for `--help`."""
+    lines = [
+        "settings (environment, or the same names in lower case without prefix in lazaretto.toml,",
+        "which LAZARETTO_CONFIG may name):",
+    ]
+    for name, info in model.model_fields.items():
+        default = "this machine's" if info.default_factory is not None else _shown(info.default)
+        lines.append(f"  {knobs.PREFIX}{name.upper()} [{_unit(info.annotation, info.metadata)}, default {default}]")
+        lines.append(f"      {info.description}")
+    return "\n".join(lines)
+
+
+def _sentences(error: ValidationError) -> Iterator[str]:
+    for mistake in error.errors(include_url=False):
+        text = mistake["msg"].removeprefix("Value error, ")
+        where = ".".join(str(part) for part in mistake["loc"][:1])
+        for line in text.splitlines():
+            yield f"{knobs.PREFIX}{where.upper()}: {line}" if where else line
+
+
+def _unit(annotation: object, metadata: list[Any]) -> str:
+    readers = {part.func for part in metadata if isinstance(part, BeforeValidator)}
+    units: dict[Any, str] = {
+        knobs.duration: "seconds, or 500ms, 30s, 5m, 1h",
+        knobs.size: "bytes, or 512KiB, 4MB",
+        _switch: "on or off",
+        _address: "host:port",
+    }
+    found = [unit for reader, unit in units.items() if reader in readers]
+    if found:
+        return found[0]
+    return "count" if annotation is int else "text"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple) and not isinstance(value, Address):
+        return ",".join(value) or "none"
+    return "none" if value in (None, "") else f"{value:g}" if isinstance(value, float) else str(value)
