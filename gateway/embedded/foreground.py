@@ -1,9 +1,9 @@
 """Runs a private node in the foreground until it is told to stop, dies, or loses its parent.
 
 Owns the node's processes. Three deaths are provided for: SIGTERM or SIGINT stop the node in order; the end of the
-parent does the same; SIGKILL of this very process makes the kernel kill the node, because each child asked for that signal
-before it became the node. Must run in the main thread of a process without other threads: the kernel binds the death
-signal to the thread that forked.
+parent does the same; SIGKILL of this very process makes the kernel kill the node, because each child asked for that
+signal before it became the node. Must run in the main thread of a process without other threads: the kernel binds the
+death signal to the thread that forked.
 """
 
 import asyncio

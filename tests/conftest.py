@@ -1,0 +1,69 @@
+"""Fixtures of all tests: the broker they share, one of their own, the programs they start."""
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from gateway.embedded import EmbeddedBroker
+from gateway.embedded.node import SCRIPTS
+from tests.support.program import Programs
+
+# Two shared cores make single examples slow now and then; what a property says does not depend on it.
+settings.register_profile("lazaretto", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lazaretto")
+
+
+def _need_rabbitmq() -> None:
+    """Skip at a desk, fail under CI: a suite without its broker has proven nothing."""
+    if not (SCRIPTS / "rabbitmq-server").exists():
+        if os.environ.get("CI"):
+            pytest.fail("rabbitmq-server is not installed; run `make setup`")
+        pytest.skip("rabbitmq-server is not installed; run `make setup`")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """The broker that tests share. Whoever kills, alarms or fills one takes `own_broker`."""
+    _need_rabbitmq()
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A fresh broker for one test, started; the test may kill it and start it again."""
+    _need_rabbitmq()
+    with EmbeddedBroker(tmp_path / "own") as private:
+        yield private
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A value for LAZARETTO_PREFIX that no other test on the shared broker uses."""
+    return f"t{uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    """Starts programs; at the end nothing of them may be left."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    started = Programs(folder)
+    yield started
+    started.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failed test what its programs said last."""
+    report = yield
+    started = getattr(item, "funcargs", {}).get("programs")
+    if report.failed and call.when in {"call", "teardown"} and started is not None:
+        report.sections += [(f"log of {program.name}", program.tail()) for program in started.started]
+    return report

@@ -1,0 +1,43 @@
+"""Waiting for a condition with a deadline. The only place in the tests that lets time pass on purpose."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+INTERVAL = 0.02
+
+
+def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str = "") -> T:
+    """Return the first true value of `condition`; fail after `within` seconds with the last value seen.
+
+    An exception out of `condition` is a failure at once: a condition that cannot be asked is no condition.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"not within {within:g} s: {saying or inspect.getsource(condition).strip()}; {value=!r}"
+            )
+        time.sleep(INTERVAL)
+
+
+async def soon(condition: Callable[[], T | Awaitable[T]], within: float = 10.0, *, saying: str = "") -> T:
+    """Do as `eventually` does without blocking the loop; `condition` may be a coroutine function."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = condition()
+        value: T = await answer if inspect.isawaitable(answer) else answer
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"not within {within:g} s: {saying or inspect.getsource(condition).strip()}; {value=!r}"
+            )
+        await asyncio.sleep(INTERVAL)
