@@ -1,0 +1,173 @@
+"""The station's store: one engine, its transactions, and the question that the door asks.
+
+Owns how a transaction begins and what makes it durable. Writers take the write lock at once (BEGIN IMMEDIATE), so
+that two of them wait for each other instead of failing halfway; every process of one machine may open the same file.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from gateway.contract.outcomes import TicketState
+from gateway.station import tables
+
+BUSY_TIMEOUT_MS: Final = 10_000
+_WRITES: Final = "lazaretto_writes"
+
+
+class StoreVersion(Exception):
+    """The store was made by another version of the program; the text names both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketStatus:
+    """Where a ticket stands, as its client may know it."""
+
+    ticket: str
+    kind: str
+    state: TicketState
+    attempts: int
+    """Charged starts of this generation so far."""
+    generation: int
+    updated_at: float
+    """Unix seconds."""
+    client: str | None
+    """Who submitted it; None when no report named a client."""
+    detail: str | None
+    """Why it is quarantined or discarded; a reason code."""
+
+
+class Store:
+    """The open store. Every method raises sqlalchemy.exc.OperationalError while the database cannot be used."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Connect, make the tables that are missing, check the version; raises StoreVersion, OperationalError, OSError.
+
+        Whoever comes first makes the tables: a door may be asked about a ticket before a station ever ran.
+        """
+        store = cls(_engine(url))
+        try:
+            async with store.writing() as transaction:
+                await transaction.run_sync(tables.metadata.create_all)
+                await _check_version(transaction)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def close(self) -> None:
+        """Close all connections; the store cannot be used afterwards."""
+        await self._engine.dispose()
+
+    @property
+    def dialect(self) -> str:
+        """The database's name, `sqlite` or `postgresql`."""
+        return self._engine.dialect.name
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that only reads, all of it at one moment."""
+        async with self._engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that holds the write lock from its first statement; committed at the end, or not at all."""
+        async with self._engine.connect() as connection:
+            await connection.execution_options(**{_WRITES: True})
+            async with connection.begin():
+                yield connection
+
+    async def writable(self) -> bool:
+        """Tell whether a commit succeeds now: writes one row and keeps nothing of it."""
+        try:
+            async with self.writing() as transaction:
+                probe = sa.update(tables.schema).values(version=tables.SCHEMA_VERSION)
+                await transaction.execute(probe)
+        except (sa.exc.DBAPIError, OSError):
+            return False
+        return True
+
+    async def ticket_status(self, ticket: str) -> TicketStatus | None:
+        """Return where `ticket` stands; None when no report about it has arrived yet."""
+        async with self.reading() as transaction:
+            row = (await transaction.execute(sa.select(tables.tickets).filter_by(ticket=ticket))).one_or_none()
+        if row is None:
+            return None
+        return TicketStatus(
+            ticket=row.ticket,
+            kind=row.kind,
+            state=TicketState(row.state),
+            attempts=row.attempts,
+            generation=row.generation,
+            updated_at=row.updated_at,
+            client=row.client,
+            detail=row.detail,
+        )
+
+
+async def _check_version(transaction: AsyncConnection) -> None:
+    found = await transaction.scalar(sa.select(sa.func.max(tables.schema.c.version)))
+    if found is None:
+        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
+    elif found != tables.SCHEMA_VERSION:
+        raise StoreVersion(f"the store has schema {found}, this program works with {tables.SCHEMA_VERSION}")
+
+
+def _engine(url: str) -> AsyncEngine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_async_engine(url, pool_pre_ping=True)
+    if parsed.database:
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    sa.event.listen(engine.sync_engine, "connect", _prepare)
+    sa.event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: DBAPIConnection, _record: object) -> None:
+    # The driver would begin transactions by itself, always deferred; `_begin` does it instead.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        _use_write_ahead_log(cursor)
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+    finally:
+        cursor.close()
+
+
+def _use_write_ahead_log(cursor: DBAPICursor) -> None:
+    # Only the first process ever changes the mode, but two may be first: SQLite answers the second one "locked"
+    # without waiting for its busy timeout.
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        cursor.execute("PRAGMA journal_mode")
+        if cursor.fetchone() == ("wal",):
+            return
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            cursor.fetchone()
+        except Exception as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
