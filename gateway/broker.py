@@ -1,0 +1,185 @@
+"""One connection to one of several brokers, and the topology on it.
+
+Owns reaching a broker, declaring what the contract names, and telling apart "unreachable", "different" and "new".
+Never reconnects by itself: a connection that is lost stays lost, and its owner starts over.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import aio_pika
+import aiormq.abc
+from aio_pika.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from yarl import URL
+
+from gateway.contract.topology import Queue, Topology
+
+HEARTBEAT: Final = 10
+"""Seconds; a half-open link is noticed after three of them (the client's default would take three minutes)."""
+CALL_DEADLINE: Final = 5.0
+"""Seconds for one call to a broker that is there: a declare, opening a channel, closing."""
+
+_DIFFERS: Final = re.compile(r"inequivalent arg '([^']+)' for (queue|exchange) '([^']+)'")
+_Answer = TypeVar("_Answer")
+
+
+class BrokerUnreachable(Exception):
+    """No broker among the URLs took the connection in time; the text says what each one answered."""
+
+
+class TopologyConflict(Exception):
+    """A queue or exchange of ours exists with another definition; the text names it and the argument."""
+
+
+LOST: Final = (AMQPError, BrokerUnreachable, OSError, asyncio.InvalidStateError)
+"""What a broker call ends with when connection, channel or broker gave way (TimeoutError is an OSError)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """Messages ready in a queue, as the broker counts them now."""
+
+    queue: str
+    messages: int
+
+
+async def connect(urls: Sequence[str], *, name: str, deadline: float) -> AbstractConnection:
+    """Connect to the first broker that answers; `deadline` in seconds covers all of them together.
+
+    Raises BrokerUnreachable.
+    """
+    answers = []
+    try:
+        async with asyncio.timeout(deadline):
+            for url in urls:
+                try:
+                    return await aio_pika.connect(
+                        URL(url).update_query(heartbeat=HEARTBEAT, name=name), timeout=deadline / len(urls)
+                    )
+                except (AMQPError, OSError) as error:
+                    answers.append(f"{shown(url)}: {type(error).__name__}: {error}")
+    except TimeoutError:
+        answers.append("no time left for others")
+    raise BrokerUnreachable("; ".join(answers))
+
+
+def shown(url: str) -> str:
+    """Return a broker's URL for people, without its password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or (5671 if parts.scheme == 'amqps' else 5672)}{parts.path}"
+
+
+def version(connection: AbstractConnection) -> str:
+    """Return product and version of the broker, as it introduced itself."""
+    transport = connection.transport
+    properties = transport.connection.server_properties if transport is not None else {}
+    return " ".join(str(properties.get(name) or "unknown") for name in ("product", "version"))
+
+
+async def close(connection: AbstractConnection) -> None:
+    """Close politely, within a deadline; what does not close in time is left to the operating system."""
+    closing = asyncio.ensure_future(connection.close())
+    await asyncio.wait({closing}, timeout=CALL_DEADLINE)
+    if not closing.done():
+        closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+
+
+async def lost(connection: AbstractConnection) -> None:
+    """Return when the connection is gone, however it went."""
+    transport = connection.transport
+    if transport is not None:
+        await asyncio.wait({transport.connection.closing})
+
+
+async def open_channel(connection: AbstractConnection) -> AbstractChannel:
+    """Open a channel in confirm mode on which returned messages raise; raises one of `LOST`."""
+    try:
+        channel = connection.channel(publisher_confirms=True, on_return_raises=True)
+        await within(channel.initialize(), CALL_DEADLINE)
+    except RuntimeError as error:  # the client's word for a connection that has just closed
+        raise BrokerUnreachable(str(error)) from error
+    return channel
+
+
+async def declare(connection: AbstractConnection, topology: Topology) -> frozenset[str]:
+    """Declare everything and return the names of queues that did not exist before.
+
+    A new quorum queue must settle before its confirms are trusted: a broker killed within moments of the declare has
+    lost confirmed messages. Raises TopologyConflict, or one of `LOST`.
+    """
+    new = frozenset([queue.name for queue in topology.queues() if not await _exists(connection, queue)])
+    channel = await open_channel(connection)
+    try:
+        for exchange in topology.exchanges():
+            await channel.declare_exchange(exchange.name, exchange.type, durable=True, timeout=CALL_DEADLINE)
+        for queue in topology.queues():
+            await channel.declare_queue(
+                queue.name, durable=True, arguments=dict(queue.arguments), timeout=CALL_DEADLINE
+            )
+        for binding in topology.bindings():
+            underlay = await channel.get_underlay_channel()
+            if binding.to_exchange:
+                await underlay.exchange_bind(
+                    destination=binding.destination,
+                    source=binding.source,
+                    routing_key=binding.key,
+                    timeout=CALL_DEADLINE,
+                )
+            else:
+                await underlay.queue_bind(
+                    binding.destination, binding.source, routing_key=binding.key, timeout=CALL_DEADLINE
+                )
+    except ChannelPreconditionFailed as error:
+        raise TopologyConflict(_conflict(str(error))) from error
+    await within(channel.close(), CALL_DEADLINE)
+    return new
+
+
+async def depths(channel: AbstractChannel, queues: Sequence[str]) -> list[Depth]:
+    """Read how many messages wait in each queue, past the client's cache.
+
+    Raises ChannelNotFoundEntity, which also ends the channel, when a queue does not exist; or one of `LOST`.
+    """
+    underlay: aiormq.abc.AbstractChannel = await channel.get_underlay_channel()
+    found = []
+    for queue in queues:
+        answer = await underlay.queue_declare(queue, passive=True, timeout=CALL_DEADLINE)
+        found.append(Depth(queue=queue, messages=answer.message_count or 0))
+    return found
+
+
+async def within(call: Awaitable[_Answer], deadline: float) -> _Answer:
+    """Await a broker call under a deadline in seconds of our own; raises TimeoutError.
+
+    The client has calls that wait for ever on a closed channel or a blocked connection.
+    """
+    async with asyncio.timeout(deadline):
+        return await call
+
+
+async def _exists(connection: AbstractConnection, queue: Queue) -> bool:
+    # A passive declare of what is not there closes its channel, so each one has a channel to lose.
+    channel = await open_channel(connection)
+    try:
+        await depths(channel, [queue.name])
+    except ChannelNotFoundEntity:
+        return False
+    await within(channel.close(), CALL_DEADLINE)
+    return True
+
+
+def _conflict(text: str) -> str:
+    found = _DIFFERS.search(text)
+    if found is None:
+        return text
+    argument, sort, name = found.groups()
+    return (
+        f"{sort} {name} exists with another {argument}: {text}. Move its messages and delete it,"
+        " or choose another LAZARETTO_PREFIX"
+    )

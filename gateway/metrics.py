@@ -1,0 +1,92 @@
+"""The door's figures for Prometheus.
+
+Owns names, labels and buckets. Never has a ticket, client or request id as a label, and bounds every label that a
+client can choose.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+MAX_KINDS: Final = 64
+"""Kinds that get their own label value; clients choose them, so the rest share one."""
+OTHER_KIND: Final = "other"
+
+_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_BYTES: Final = tuple(1 << power for power in range(8, 25, 2))
+_TOKENS: Final = tuple(1 << power for power in range(4, 20, 2))
+
+
+def _counter(name: str, what: str, *labels: str) -> Counter:
+    return Counter(f"lazaretto_{name}", what, labels, registry=None)
+
+
+def _gauge(name: str, what: str) -> Gauge:
+    return Gauge(f"lazaretto_{name}", what, registry=None)
+
+
+def _histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+    return Histogram(f"lazaretto_{name}", what, labels, buckets=buckets, registry=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Every figure of one door."""
+
+    requests: Counter = field(
+        default_factory=lambda: _counter("admission_requests", "Submissions by their end.", "outcome", "kind")
+    )
+    refusals: Counter = field(
+        default_factory=lambda: _counter("admission_refusals", "Violations found.", "rule", "mode")
+    )
+    check_seconds: Histogram = field(
+        default_factory=lambda: _histogram("admission_check_seconds", "Duration of a check.", "rule")
+    )
+    body_bytes: Histogram = field(
+        default_factory=lambda: _histogram("admission_body_bytes", "Size of bodies, inflated.", buckets=_BYTES)
+    )
+    tokens: Histogram = field(
+        default_factory=lambda: _histogram("admission_tokens", "Tokens of admitted tickets.", buckets=_TOKENS)
+    )
+    confirm_seconds: Histogram = field(
+        default_factory=lambda: _histogram("publish_confirm_seconds", "From publish to the broker's confirm.")
+    )
+    publish_failures: Counter = field(
+        default_factory=lambda: _counter("publish_failures", "Publishes without a confirm.", "reason")
+    )
+    blocked: Gauge = field(default_factory=lambda: _gauge("broker_blocked", "1 while the broker takes no publishes."))
+    connected: Gauge = field(default_factory=lambda: _gauge("broker_connected", "1 while publishing is connected."))
+    queued: Gauge = field(default_factory=lambda: _gauge("queued_messages", "Messages waiting in both lanes."))
+    inflight_bytes: Gauge = field(default_factory=lambda: _gauge("inflight_bytes", "Bytes of requests in memory."))
+    inflight_publishes: Gauge = field(
+        default_factory=lambda: _gauge("inflight_publishes", "Publishes waiting for their confirm.")
+    )
+    events_dropped: Counter = field(
+        default_factory=lambda: _counter("journal_events_dropped", "Journal events given up for lack of room.")
+    )
+    events_waiting: Gauge = field(
+        default_factory=lambda: _gauge("journal_events_waiting", "Journal events not confirmed yet.")
+    )
+    _kinds: set[str] = field(default_factory=set)
+
+    def kind(self, name: str | None) -> str:
+        """Return the label value for a kind, bounded in number."""
+        if name is None:
+            return OTHER_KIND
+        if name not in self._kinds and len(self._kinds) < MAX_KINDS:
+            self._kinds.add(name)
+        return name if name in self._kinds else OTHER_KIND
+
+    def exposition(self) -> bytes:
+        """Return all figures, the process's own included, in Prometheus' text format."""
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        for name in self.__slots__:
+            metric = getattr(self, name)
+            if isinstance(metric, Counter | Gauge | Histogram):
+                registry.register(metric)
+        return generate_latest(registry)

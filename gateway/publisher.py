@@ -1,0 +1,201 @@
+"""Publishing with an answer: confirmed, or the reason why not.
+
+Owns the door's publishing connection and its channels, on which nothing else may run: a control call that fails must
+not take publishes along (D05). A session lasts from connect to the first loss and then starts over. Never waits for
+a broker that is away, never cancels a publish.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from aio_pika.abc import AbstractConnection
+
+from gateway import broker
+from gateway.confirm_channel import ConfirmChannel, Fate
+from gateway.contract import logs
+from gateway.contract.topology import Route
+from gateway.contract.wire import Wire
+from gateway.metrics import Metrics
+
+log = logging.getLogger("gateway.publisher")
+
+_RECONNECT_FIRST: Final = 0.1
+_RECONNECT_CAP: Final = 2.0
+_PROBE_EVERY: Final = 1.0
+_BLOCK_POLL: Final = 0.1
+
+
+class Purpose(StrEnum):
+    """Each has a channel of its own, so that one cannot close the other's."""
+
+    TICKETS = "tickets"
+    JOURNAL = "journal"
+
+
+class Publisher:
+    """The publishing side of a door; `run()` keeps it connected, `publish()` answers in time whatever happens."""
+
+    def __init__(
+        self, urls: Sequence[str], *, name: str, metrics: Metrics, max_inflight: int, max_inflight_bytes: int
+    ) -> None:
+        self._urls = urls
+        self._name = name
+        self._metrics = metrics
+        self._max_inflight = max_inflight
+        self._max_inflight_bytes = max_inflight_bytes
+        self._channels: dict[Purpose, ConfirmChannel] = {}
+        self._sending: set[asyncio.Task[Fate]] = set()
+        self._sending_bytes = 0
+        self._blocked = False
+        self._stalled = False
+
+    def obstacle(self) -> Fate | None:
+        """Return why a publish would fail right now, or None."""
+        if not self._channels:
+            return Fate.DISCONNECTED
+        if self._blocked or self._stalled:
+            return Fate.BLOCKED
+        if len(self._sending) >= self._max_inflight or self._sending_bytes >= self._max_inflight_bytes:
+            return Fate.OVERLOADED
+        return None
+
+    async def publish(
+        self,
+        wire: Wire,
+        route: Route,
+        *,
+        purpose: Purpose,
+        deadline: float,
+        confirmed: Callable[[], None] = lambda: None,
+    ) -> Fate:
+        """Publish and return the message's fate within `deadline` seconds; raises nothing.
+
+        `confirmed` is called when the confirm comes, even when nobody waits for it any more: after a broker's alarm a
+        publish may be stored long after its deadline.
+        """
+        fate = self.obstacle()
+        if fate is None:
+            sending = asyncio.create_task(self._send(wire, route, purpose, confirmed))
+            self._account(sending, len(wire.body))
+            # Not wait_for: a cancelled publish says nothing about the message, which may be with the broker by now.
+            await asyncio.wait({sending}, timeout=deadline)
+            fate = sending.result() if sending.done() else Fate.TIMED_OUT
+        if fate is not Fate.CONFIRMED:
+            self._metrics.publish_failures.labels(reason=fate).inc()
+        return fate
+
+    async def run(self) -> None:
+        """Stay connected until cancelled: connect, serve until the first loss, start over."""
+        failures = 0
+        while True:
+            try:
+                connection = await broker.connect(self._urls, name=self._name, deadline=broker.CALL_DEADLINE)
+            except broker.BrokerUnreachable as error:
+                if failures == 0:
+                    logs.event(log, "broker_unreachable", logging.WARNING, error=error)
+                failures += 1
+                pause = min(_RECONNECT_CAP, _RECONNECT_FIRST * 2 ** min(failures, 8))
+                await asyncio.sleep(random.uniform(_RECONNECT_FIRST, pause))  # noqa: S311 - spreads load, guards nothing
+                continue
+            failures = 0
+            try:
+                await self._session(connection)
+            except broker.LOST as error:
+                logs.event(log, "publishing_session_failed", logging.WARNING, error=error)
+                await asyncio.sleep(_RECONNECT_FIRST)
+            finally:
+                self._end_session()
+                await broker.close(connection)
+
+    async def settled(self) -> None:
+        """Return when no publish waits for its confirm any more."""
+        while self._sending:
+            await asyncio.wait(self._sending)
+
+    async def _session(self, connection: AbstractConnection) -> None:
+        channels = {purpose: ConfirmChannel(connection) for purpose in Purpose}
+        probe = ConfirmChannel(connection)
+        for channel in (*channels.values(), probe):
+            await channel.ready()
+        self._channels = channels
+        self._metrics.connected.set(1)
+        logs.event(log, "publishing_connected", broker=broker.version(connection))
+        watchers = [
+            asyncio.create_task(broker.lost(connection)),
+            asyncio.create_task(self._follow_blocking(connection)),
+            asyncio.create_task(self._follow_progress(probe)),
+        ]
+        try:
+            done, _ = await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
+            logs.event(log, "publishing_connection_lost", logging.WARNING, inflight=len(self._sending))
+            for watcher in done:
+                watcher.result()
+        finally:
+            for watcher in watchers:
+                watcher.cancel()
+            await asyncio.gather(*watchers, return_exceptions=True)
+
+    def _end_session(self) -> None:
+        self._channels = {}
+        self._blocked = self._stalled = False
+        self._metrics.connected.set(0)
+        self._metrics.blocked.set(0)
+
+    async def _follow_blocking(self, connection: AbstractConnection) -> None:
+        transport = connection.transport
+        while transport is not None:
+            ready = asyncio.ensure_future(transport.connection.ready())
+            await asyncio.wait({ready}, timeout=_BLOCK_POLL / 2)
+            self._set_blocked(blocked=not ready.done(), stalled=self._stalled)
+            await ready
+            await asyncio.sleep(_BLOCK_POLL)
+
+    async def _follow_progress(self, channel: ConfirmChannel) -> None:
+        """Prove every second that the broker works off what this connection publishes.
+
+        An alarm is announced only to connections that have published, and a frozen broker announces nothing.
+        """
+        probe = Wire(body=b"")
+        while True:
+            # Nobody has a queue of this name: the broker returns the probe, and nothing is stored.
+            sending = asyncio.ensure_future(channel.publish(probe, Route(exchange="", key=f"{self._name}.probe")))
+            await asyncio.wait({sending}, timeout=_PROBE_EVERY)
+            self._set_blocked(blocked=self._blocked, stalled=not sending.done())
+            await sending
+            self._set_blocked(blocked=self._blocked, stalled=False)
+            await asyncio.sleep(_PROBE_EVERY)
+
+    def _set_blocked(self, *, blocked: bool, stalled: bool) -> None:
+        before, now = self._blocked or self._stalled, blocked or stalled
+        self._blocked, self._stalled = blocked, stalled
+        if before != now:
+            self._metrics.blocked.set(int(now))
+            logs.event(log, "broker_blocked" if now else "broker_unblocked", logging.WARNING)
+
+    async def _send(self, wire: Wire, route: Route, purpose: Purpose, confirmed: Callable[[], None]) -> Fate:
+        channel = self._channels.get(purpose)
+        if channel is None:
+            return Fate.DISCONNECTED
+        started = time.perf_counter()
+        fate = await channel.publish(wire, route)
+        if fate is Fate.CONFIRMED:
+            self._metrics.confirm_seconds.observe(time.perf_counter() - started)
+            confirmed()
+        return fate
+
+    def _account(self, sending: asyncio.Task[Fate], size: int) -> None:
+        self._sending.add(sending)
+        self._sending_bytes += size
+        self._metrics.inflight_publishes.inc()
+
+        def release(task: asyncio.Task[Fate]) -> None:
+            self._sending.discard(task)
+            self._sending_bytes -= size
+            self._metrics.inflight_publishes.dec()
+
+        sending.add_done_callback(release)
