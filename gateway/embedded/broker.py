@@ -48,7 +48,7 @@ class EmbeddedBroker:
     def pids(self) -> dict[str, int]:
         """Process ids by role (`wrapper`, `server`, `epmd`) of the running node; empty when it is down."""
         try:
-            state = json.loads(self.node.state.read_text("ascii"))
+            state = json.loads(self.node.state.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
         return {role: state[role] for role in ("wrapper", "server", "epmd")}
@@ -62,6 +62,11 @@ class EmbeddedBroker:
         """Start the node and return when it serves; raises BrokerNotStartedError. Takes 3 to 10 s, blocking;
         the node gives up by itself, so this needs no deadline of its own.
         """
+        if self._wrapper is not None:
+            try:
+                self._wrapper.wait(5)  # one that was just killed may need a moment
+            except subprocess.TimeoutExpired:
+                raise BrokerNotStartedError("it runs already") from None
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
         environment |= {"LAZARETTO_BROKER_URL": self.url, "LAZARETTO_DATA": str(self._data.absolute())}
         self.node.folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +113,7 @@ class EmbeddedBroker:
 
         Raises subprocess.CalledProcessError with the output, and TimeoutExpired after `within` seconds. Takes 1 to 3 s.
         """
-        port = json.loads(self.node.state.read_text("ascii"))["epmd_port"]
+        port = json.loads(self.node.state.read_text("utf-8"))["epmd_port"]
         done = subprocess.run(
             [str(self.node.scripts / "rabbitmqctl"), "--quiet", "--node", NODE_NAME, *arguments],
             env=self.node.tools_environment(epmd_port=port),
@@ -119,6 +124,14 @@ class EmbeddedBroker:
             check=True,
         )
         return done.stdout
+
+    def raise_memory_alarm(self) -> None:
+        """Make the node hold back every publisher, as it does when memory runs out."""
+        self.ctl("set_vm_memory_high_watermark", "0.0000001")
+
+    def clear_memory_alarm(self) -> None:
+        """Let publishers go on."""
+        self.ctl("set_vm_memory_high_watermark", "0.4")
 
     def __enter__(self) -> Self:
         """Start the node."""

@@ -78,11 +78,11 @@ def _locked(node: Node) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    holder = Path(node.lock).read_text("ascii").strip() or "unknown"
+                    holder = Path(node.lock).read_text("utf-8").strip() or "unknown"
                     raise NodeInUseError(f"{node.folder} is in use by the node of process {holder}") from None
                 time.sleep(0.05)  # a lock offers nothing to wait on with a deadline
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -102,7 +102,7 @@ def _write_files(node: Node) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     if not node.cookie.exists():
         node.cookie.touch(mode=0o600)
-        node.cookie.write_text(secrets.token_hex(24), "ascii")
+        node.cookie.write_text(secrets.token_hex(24), "utf-8")
         node.cookie.chmod(0o400)
     for path, text in node.files().items():
         path.touch(mode=0o600)
@@ -147,7 +147,7 @@ def _processes(node: Node, lock: int) -> Iterator[tuple[subprocess.Popen[bytes],
         server = spawn([str(node.scripts / "rabbitmq-server")], epmd.pid)
         try:
             state = {"epmd_port": epmd_port, "epmd": epmd.pid, "server": server.pid, "wrapper": os.getpid()}
-            node.state.write_text(json.dumps(state), "ascii")
+            node.state.write_text(json.dumps(state), "utf-8")
             yield epmd, server
         finally:
             _stop(server)

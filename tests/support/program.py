@@ -121,6 +121,7 @@ class Program:
 class Programs:
     """The programs of one test. `close` ends what still runs and names what would not go."""
 
+    ENDS_WITHIN = 10.0
     ORPHANS_GONE_WITHIN = 6.0
 
     def __init__(self, folder: Path) -> None:
@@ -144,7 +145,7 @@ class Programs:
             if program.exit_code is None:
                 program.signal(signal.SIGTERM)
                 program.signal(signal.SIGCONT)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + self.ENDS_WITHIN
         stubborn = []
         for program in self.started:
             try:
@@ -159,7 +160,7 @@ class Programs:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         named = [f"{process.pid} of {name}" for process, name in left.items()]
-        assert not stubborn, f"would not end within 10 s of SIGTERM: {stubborn}"
+        assert not stubborn, f"would not end within {self.ENDS_WITHIN:g} s of SIGTERM: {stubborn}"
         assert not named, f"orphans: {named}"
 
     def _left(self) -> dict[psutil.Process, str]:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -28,12 +28,16 @@ def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str 
         time.sleep(INTERVAL)
 
 
-async def soon(condition: Callable[[], T | Awaitable[T]], within: float = 10.0, *, saying: str = "") -> T:
+@overload
+async def soon(condition: Callable[[], Awaitable[T]], within: float = ..., *, saying: str = ...) -> T: ...
+@overload
+async def soon(condition: Callable[[], T], within: float = ..., *, saying: str = ...) -> T: ...
+async def soon(condition: Callable[[], Any], within: float = 10.0, *, saying: str = "") -> Any:
     """Do as `eventually` does without blocking the loop; `condition` may be a coroutine function."""
     deadline = time.monotonic() + within
     while True:
         answer = condition()
-        value: T = await answer if inspect.isawaitable(answer) else answer
+        value = await answer if inspect.isawaitable(answer) else answer
         if value:
             return value
         if time.monotonic() > deadline:
