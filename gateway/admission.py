@@ -1,0 +1,298 @@
+"""The decision at the door: measured facts and limits in, Admitted or Refused out.
+
+Owns the names of the rules, their stages, the limits and what a violation says. Pure: no I/O, no clock, and nothing
+but the standard library, so that the door, the consumer's preflight and a reviewer's "what if" decide alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+
+
+@unique
+class Stage(StrEnum):
+    """The checks in order of their cost; an answer names the violations of the first stage that fails."""
+
+    SIZE = "size"
+    CONTENT_TYPE = "content_type"
+    ENCODING = "encoding"
+    JSON = "json"
+    ATTACHMENTS = "attachments"
+    TOKENS = "tokens"
+
+
+@unique
+class Rule(StrEnum):
+    """Everything the door can say no to, by the name clients, metrics and the refusal record use."""
+
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_TOO_SLOW = "body_too_slow"
+    BODY_BROKEN = "body_broken"
+
+    UNSUPPORTED_CONTENT_TYPE = "unsupported_content_type"
+    UNSUPPORTED_CONTENT_ENCODING = "unsupported_content_encoding"
+    BROKEN_CONTENT_ENCODING = "broken_content_encoding"
+
+    EMPTY = "empty"
+    UNSUPPORTED_CHARSET = "unsupported_charset"
+    CHARSET_MISMATCH = "charset_mismatch"
+    CHARSET_UNDECLARED = "charset_undeclared"
+    UNDECODABLE = "undecodable"
+    INVALID_UTF8 = "invalid_utf8"
+    BINARY = "binary"
+    NUL = "nul"
+    LOSSY_TEXT = "lossy_text"
+    CONTROL_CHARACTERS = "control_characters"
+
+    JSON_MALFORMED = "json_malformed"
+    JSON_INVALID_UTF8 = "json_invalid_utf8"
+    JSON_BOM = "json_bom"
+    JSON_LONE_SURROGATE = "json_lone_surrogate"
+    JSON_DUPLICATE_KEY = "json_duplicate_key"
+    JSON_NESTING = "json_nesting"
+    JSON_INTEGER_RANGE = "json_integer_range"
+    UNKNOWN_MEMBER = "unknown_member"
+    MISSING_MEMBER = "missing_member"
+    MEMBER_TYPE = "member_type"
+    KIND_INVALID = "kind_invalid"
+    ID_INVALID = "id_invalid"
+    MULTIPART_MALFORMED = "multipart_malformed"
+
+    TOO_MANY_ATTACHMENTS = "too_many_attachments"
+    ATTACHMENT_TOO_LARGE = "attachment_too_large"
+    ATTACHMENT_TYPE = "attachment_type"
+    ATTACHMENT_CONTENT = "attachment_content"
+
+    TOO_MANY_TOKENS = "too_many_tokens"
+
+    @property
+    def stage(self) -> Stage:
+        """The stage this rule belongs to."""
+        return _STAGE[self]
+
+
+_STAGE_BEGINS = {
+    Rule.BODY_TOO_LARGE: Stage.SIZE,
+    Rule.UNSUPPORTED_CONTENT_TYPE: Stage.CONTENT_TYPE,
+    Rule.EMPTY: Stage.ENCODING,
+    Rule.JSON_MALFORMED: Stage.JSON,
+    Rule.TOO_MANY_ATTACHMENTS: Stage.ATTACHMENTS,
+    Rule.TOO_MANY_TOKENS: Stage.TOKENS,
+}
+
+
+def _stages_in_order_of_definition() -> dict[Rule, Stage]:
+    stages: dict[Rule, Stage] = {}
+    stage = Stage.SIZE
+    for rule in Rule:
+        stage = _STAGE_BEGINS.get(rule, stage)
+        stages[rule] = stage
+    return stages
+
+
+_STAGE = _stages_in_order_of_definition()
+_ORDER = {stage: position for position, stage in enumerate(Stage)}
+
+
+@unique
+class Confidence(StrEnum):
+    """Whether a violation's `actual` was counted or is known only within a margin."""
+
+    EXACT = "exact"
+    ESTIMATE = "estimate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One rule that an input breaks. Never carries more of the payload than a name of at most 64 characters.
+
+    `pointer` is an RFC 6901 JSON pointer into the ticket; "" is the whole body. `offset` counts bytes of the body (of
+    the part, in a multipart body) from 0. `hint` is what the client most likely meant, for a person to read.
+    """
+
+    rule: Rule
+    message: str
+    pointer: str = ""
+    limit: int | str | None = None
+    actual: int | str | None = None
+    unit: str | None = None
+    confidence: Confidence = Confidence.EXACT
+    offset: int | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """How many tokens a ticket's text has: a figure to show, and the bounds that decide.
+
+    `at_least` and `at_most` hold for certain (a text has at least one byte a token), or within 0.5 % where a text had
+    to be cut at a place its vocabulary may join. `exact` means all three are equal and are the whole count.
+    """
+
+    tokens: int
+    at_least: int
+    at_most: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number is the one tiktoken gives for the whole text."""
+        return self.at_least == self.tokens == self.at_most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentFacts:
+    """What was measured of one attachment. The name is for showing only and never a path."""
+
+    name: str
+    content_type: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one input so far; what was not measured yet is None or empty and breaks no limit.
+
+    `charset` is a codec name of Python, `charset_source` one of bom, declared, ascii, utf-8, detected, format.
+    `findings` are violations of the checks that need no limit, such as a byte that does not decode.
+    """
+
+    bytes: int
+    content_type: str | None = None
+    charset: str | None = None
+    charset_source: str | None = None
+    tokens: TokenCount | None = None
+    attachments: tuple[AttachmentFacts, ...] = ()
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the door lets in. Sizes in bytes of content (inflated), tokens of the configured vocabulary.
+
+    `attachment_types` are media types, where `*` stands for any subtype or any type. `control_characters_allowed`
+    names the kinds whose text may be full of control characters (FIX logs separate fields with 0x01).
+    """
+
+    max_body_bytes: int = 524_288
+    max_tokens: int = 128_000
+    max_attachments: int = 10
+    max_attachment_bytes: int = 524_288
+    attachment_types: tuple[str, ...] = ("*/*",)
+    max_json_brackets: int = 100_000
+    max_json_depth: int = 128
+    accept_detected: bool = False
+    control_characters_allowed: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """Nothing speaks against it. `marked` are rules whose limit lies inside an estimate's margin."""
+
+    facts: Facts
+    marked: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """No, and all the reasons the first failing stage has; `facts` is what had been measured by then."""
+
+    stage: Stage
+    violations: tuple[Violation, ...]
+    facts: Facts
+
+    @classmethod
+    def because(cls, violation: Violation, facts: Facts) -> Refused:
+        """A refusal for one reason."""
+        return cls(stage=violation.rule.stage, violations=(violation,), facts=facts)
+
+
+def decide(facts: Facts, limits: Limits) -> Admitted | Refused:
+    """Judge the stages in order of cost and stop at the first that fails.
+
+    A token count refuses only when its lower bound is over the cap; when only its upper bound is, the input is
+    admitted and marked (G3).
+    """
+    violations = (*facts.findings, *_size(facts, limits), *_attachments(facts, limits), *_tokens(facts, limits))
+    if violations:
+        first = min((violation.rule.stage for violation in violations), key=_ORDER.__getitem__)
+        failing = tuple(violation for violation in violations if violation.rule.stage is first)
+        return Refused(stage=first, violations=failing, facts=facts)
+    in_margin = facts.tokens is not None and facts.tokens.at_most > limits.max_tokens
+    return Admitted(facts=facts, marked=(Rule.TOO_MANY_TOKENS,) if in_margin else ())
+
+
+def too_large(*, limit: int, actual: int, message: str) -> Violation:
+    """The one shape of a violation of the byte cap, whoever notices it and however early."""
+    return Violation(rule=Rule.BODY_TOO_LARGE, message=message, limit=limit, actual=actual, unit="bytes")
+
+
+def _size(facts: Facts, limits: Limits) -> list[Violation]:
+    if facts.bytes <= limits.max_body_bytes:
+        return []
+    message = f"the body has {facts.bytes} bytes; at most {limits.max_body_bytes} are admitted"
+    return [too_large(limit=limits.max_body_bytes, actual=facts.bytes, message=message)]
+
+
+def _attachments(facts: Facts, limits: Limits) -> list[Violation]:
+    violations = []
+    count = len(facts.attachments)
+    if count > limits.max_attachments:
+        violations.append(
+            Violation(
+                rule=Rule.TOO_MANY_ATTACHMENTS,
+                message=f"{count} attachments; at most {limits.max_attachments} are admitted",
+                pointer="/attachments",
+                limit=limits.max_attachments,
+                actual=count,
+                unit="attachments",
+            ),
+        )
+    for position, attachment in enumerate(facts.attachments):
+        pointer = f"/attachments/{position}"
+        if attachment.bytes > limits.max_attachment_bytes:
+            violations.append(
+                Violation(
+                    rule=Rule.ATTACHMENT_TOO_LARGE,
+                    message=f"the attachment has {attachment.bytes} bytes",
+                    pointer=pointer,
+                    limit=limits.max_attachment_bytes,
+                    actual=attachment.bytes,
+                    unit="bytes",
+                ),
+            )
+        if not any(_fits(attachment.content_type, pattern) for pattern in limits.attachment_types):
+            violations.append(
+                Violation(
+                    rule=Rule.ATTACHMENT_TYPE,
+                    message="attachments of this type are not admitted",
+                    pointer=f"{pointer}/content_type",
+                    limit=", ".join(limits.attachment_types),
+                    actual=attachment.content_type,
+                ),
+            )
+    return violations
+
+
+def _fits(content_type: str, pattern: str) -> bool:
+    kind, _, subtype = content_type.partition("/")
+    wanted_kind, _, wanted_subtype = pattern.partition("/")
+    return wanted_kind in ("*", kind) and wanted_subtype in ("*", subtype)
+
+
+def _tokens(facts: Facts, limits: Limits) -> list[Violation]:
+    count = facts.tokens
+    if count is None or count.at_least <= limits.max_tokens:
+        return []
+    more = "" if count.exact else "at least "
+    return [
+        Violation(
+            rule=Rule.TOO_MANY_TOKENS,
+            message=f"the text has {more}{count.at_least} tokens; at most {limits.max_tokens} are admitted",
+            limit=limits.max_tokens,
+            actual=count.at_least,
+            unit="tokens",
+            confidence=Confidence.EXACT if count.exact else Confidence.ESTIMATE,
+        ),
+    ]

@@ -1,0 +1,107 @@
+"""What a ticket brings along: names made safe to show, types, contents read where they are text.
+
+Owns attachments as facts. Limits on their number, size and type are the admission's to judge; nothing here decodes an
+image or opens an archive, and a name is never a path.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from gateway.admission import AttachmentFacts, Rule, Violation
+from gateway.preflight.characters import blemish
+from gateway.preflight.encoding import Decoded, Undecodable, read_text
+from gateway.preflight.media_type import MediaType, parse_media_type
+
+MAX_NAME_BYTES = 255
+OPAQUE = "application/octet-stream"
+
+_UNSHOWABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """One attachment: a name to show (never a path), the type as declared, the bytes, and their text if it is text."""
+
+    name: str
+    content_type: str
+    content: bytes = field(repr=False)
+    text: str | None = field(default=None, repr=False)
+
+    @property
+    def facts(self) -> AttachmentFacts:
+        """What of it is measured and recorded."""
+        essence, _, _ = self.content_type.partition(";")
+        return AttachmentFacts(name=self.name, content_type=essence.strip().lower(), bytes=len(self.content))
+
+
+def from_text(*, name: str, content_type: str | None, text: str, pointer: str) -> Attachment | Violation:
+    """An attachment that came as a JSON string."""
+    found = blemish(text)
+    if found is not None:
+        return Violation(rule=found.rule, message=found.detail, pointer=f"{pointer}/content")
+    declared = content_type or "text/plain; charset=utf-8"
+    if parse_media_type(declared) is None:
+        return _bad_type(pointer)
+    return Attachment(name=name, content_type=declared, content=text.encode(), text=text)
+
+
+def from_base64(*, name: str, content_type: str | None, encoded: str, pointer: str) -> Attachment | Violation:
+    """An attachment that came as base64 in JSON."""
+    try:
+        content = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:  # ValueError: not ASCII
+        message = f"this is not base64: {error}"
+        return Violation(rule=Rule.ATTACHMENT_CONTENT, message=message, pointer=f"{pointer}/content_base64")
+    return from_bytes(name=name, content_type=content_type, content=content, pointer=f"{pointer}/content_base64")
+
+
+def from_bytes(*, name: str, content_type: str | None, content: bytes, pointer: str) -> Attachment | Violation:
+    """An attachment as bytes; where its type is text, the text is read by the same rules as a body's."""
+    declared = content_type or OPAQUE
+    media_type = parse_media_type(declared)
+    if media_type is None:
+        return _bad_type(pointer)
+    if not media_type.is_text or not content:
+        text = "" if media_type.is_text else None
+        return Attachment(name=name, content_type=declared, content=content, text=text)
+    return _text(name=name, declared=declared, media_type=media_type, content=content, pointer=pointer)
+
+
+def _text(*, name: str, declared: str, media_type: MediaType, content: bytes, pointer: str) -> Attachment | Violation:
+    match read_text(content, media_type.parameters.get("charset")):
+        case Decoded() as read:
+            return Attachment(name=name, content_type=declared, content=content, text=read.text)
+        case Undecodable() as refusal:
+            return Violation(
+                rule=refusal.rule, message=refusal.detail, pointer=pointer, offset=refusal.offset, hint=refusal.hint
+            )
+
+
+def _bad_type(pointer: str) -> Violation:
+    message = "the content type is malformed, or longer than 255 bytes"
+    return Violation(rule=Rule.ATTACHMENT_TYPE, message=message, pointer=f"{pointer}/content_type")
+
+
+def shown_name(sent: str | None, position: int) -> str:
+    """The name to show for what a client called `sent`: its last path part, printable, at most 255 bytes of UTF-8.
+
+    Lone surrogates become U+FFFD; what is left empty, or is only dots, becomes `attachment-<position + 1>`.
+    """
+    whole = (sent or "").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    last = re.split(r"[/\\]", whole)[-1]
+    clean = unicodedata.normalize("NFC", _UNSHOWABLE.sub("", last)).strip()
+    if not clean.strip(". "):
+        return f"attachment-{position + 1}"
+    if len(clean.encode()) <= MAX_NAME_BYTES:
+        return clean
+    # The beginning and the ending both matter; never cut inside a character.
+    stem, dot, ending = clean.rpartition(".")
+    if not dot or len(ending.encode()) > MAX_NAME_BYTES // 4:
+        stem, ending = clean, ""
+    tail = f"….{ending}" if ending else "…"
+    return stem.encode()[: MAX_NAME_BYTES - len(tail.encode())].decode("utf-8", "ignore") + tail

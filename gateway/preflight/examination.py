@@ -1,0 +1,88 @@
+"""The whole preflight of one submission, stage by stage, for the door and for the consumer's workers alike.
+
+Owns the order: the cheapest facts first, and nothing more is measured once the admission refuses. Decides nothing
+itself; that is `gateway.admission`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from gateway.admission import Admitted, Facts, Limits, Refused, Rule, Violation, decide, too_large
+from gateway.preflight import tokens
+from gateway.preflight.charsets import codec_for
+from gateway.preflight.inflation import Broken, Coding, Overflow, inflate
+from gateway.preflight.ticket import Submission, Ticket, parse_ticket
+from gateway.preflight.tokens import OutOfTime
+from gateway.preflight.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """The ticket may go in: what it is, and what was measured (`admission.facts`)."""
+
+    ticket: Ticket = field(repr=False)
+    admission: Admitted
+
+
+def examine(
+    submission: Submission, limits: Limits, vocabulary: Vocabulary, *, deadline: float | None = None
+) -> Passed | Refused | OutOfTime:
+    """Measure and judge `submission`. CPU only; at most about 0.3 s for the worst 512 KiB, mostly under 50 ms.
+
+    `deadline` is on the monotonic clock and is looked at between the stages and between chunks of tokens.
+    """
+    plain = _without_coding(submission, limits)
+    if isinstance(plain, Refused):
+        return plain
+    facts = Facts(bytes=len(plain.body), content_type=plain.content_type)
+    verdict = decide(facts, limits)
+    if isinstance(verdict, Refused):
+        return verdict
+    reading = parse_ticket(plain, limits)
+    facts = replace(
+        facts,
+        charset=reading.charset,
+        charset_source=reading.charset_source,
+        attachments=reading.attachments,
+        warnings=reading.warnings,
+        findings=reading.findings,
+    )
+    verdict = decide(facts, limits)
+    if isinstance(verdict, Refused):
+        return verdict
+    if deadline is not None and time.monotonic() > deadline:
+        return OutOfTime()
+    assert reading.ticket is not None  # noqa: S101 - no findings, so there is a ticket
+    counted = tokens.count(reading.ticket.texts(), vocabulary, cap=limits.max_tokens, deadline=deadline)
+    if isinstance(counted, OutOfTime):
+        return counted
+    verdict = decide(replace(facts, tokens=counted), limits)
+    return verdict if isinstance(verdict, Refused) else Passed(ticket=reading.ticket, admission=verdict)
+
+
+def _without_coding(submission: Submission, limits: Limits) -> Submission | Refused:
+    """The submission with its content encoding undone. The door has done so while reading; strangers have not."""
+    said = submission.content_encoding
+    coding = Coding.named(said)
+    facts = Facts(bytes=len(submission.body), content_type=submission.content_type)
+    if coding is None:
+        if said is not None and codec_for(said) is not None:
+            # Some AMQP clients (kombu for one) name the charset in this property.
+            return replace(submission, content_encoding=None, charset=submission.charset or said)
+        supported = ", ".join(Coding)
+        message = f"this content encoding is not supported; supported are {supported}"
+        return Refused.because(
+            Violation(rule=Rule.UNSUPPORTED_CONTENT_ENCODING, message=message, limit=supported), facts
+        )
+    if coding is Coding.IDENTITY:
+        return submission
+    match inflate(submission.body, coding, max_bytes=limits.max_body_bytes):
+        case Broken(detail=detail):
+            return Refused.because(Violation(rule=Rule.BROKEN_CONTENT_ENCODING, message=detail), facts)
+        case Overflow(at_least=size):
+            message = f"the inflated body has more than {limits.max_body_bytes} bytes"
+            return Refused.because(too_large(limit=limits.max_body_bytes, actual=size, message=message), facts)
+        case bytes() as body:
+            return replace(submission, body=body, content_encoding=None)

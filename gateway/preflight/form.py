@@ -1,0 +1,182 @@
+"""The members of a ticket in JSON: which there are, of what type, and what their text may hold.
+
+Owns the shape clients write against. An unknown member is an error: whoever misspells one should hear of it now, not
+wonder later. Answers name at most ten of a kind, and never quote a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.admission import Limits, Rule, Violation
+from gateway.contract.ids import is_kind, is_ticket_id
+from gateway.preflight.attachments import Attachment, from_base64, from_text, shown_name
+from gateway.preflight.characters import blemish, warnings
+from gateway.preflight.json_body import quoted
+
+MEMBERS = ("kind", "id", "subject", "body", "attributes", "attachments")
+ATTACHMENT_MEMBERS = ("name", "content_type", "content", "content_base64")
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What was written into the members, as far as it could be read; `findings` is what was wrong with it."""
+
+    kind: str | None = None
+    id: str | None = None
+    subject: str | None = None
+    text: str = field(default="", repr=False)
+    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    attachments: tuple[Attachment, ...] = ()
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Violation, ...] = ()
+
+
+def read_form(value: object, *, kind: str | None, limits: Limits, may_hold_nul: bool) -> Form:
+    """Read a parsed JSON ticket. `kind` is the one named beside the body; a null member counts as left out.
+
+    `may_hold_nul` is False when the bytes had no U+0000 escape, which spares the search for it.
+    """
+    if not isinstance(value, dict):
+        return Form(findings=(_type("", "a ticket is a JSON object"),))
+    members = {name: member for name, member in value.items() if member is not None}
+    findings = list(_unknown(value, MEMBERS, ""))
+    own_kind = _text_member(members, "kind", "", findings)
+    attributes = members.get("attributes", {})
+    if not isinstance(attributes, dict):
+        findings.append(_type("/attributes", "attributes are a JSON object"))
+        attributes = {}
+    if may_hold_nul and _holds_nul(attributes):
+        findings.append(Violation(rule=Rule.NUL, message="the text contains U+0000", pointer="/attributes"))
+    subject = _text_member(members, "subject", "", findings)
+    text = _text_member(members, "body", "", findings)
+    if "body" not in members:
+        message = "a ticket has a member `body`: its text"
+        findings.append(Violation(rule=Rule.MISSING_MEMBER, message=message, pointer="/body"))
+    elif text == "":
+        findings.append(Violation(rule=Rule.EMPTY, message="there is no text", pointer="/body"))
+    ticket_id = _text_member(members, "id", "", findings)
+    if ticket_id is not None and not is_ticket_id(ticket_id):
+        message = "an id has 1 to 128 of the characters A-Z a-z 0-9 . _ : ~ -"
+        findings.append(Violation(rule=Rule.ID_INVALID, message=message, pointer="/id"))
+    findings += _kind_findings(own_kind, kind)
+    kind = own_kind or kind
+    for pointer, part in (("/subject", subject), ("/body", text)):
+        found = blemish(part or "", allow_controls=kind in limits.control_characters_allowed)
+        if found is not None:
+            findings.append(Violation(rule=found.rule, message=found.detail, pointer=pointer))
+    attachments = _attachments(members.get("attachments", []), limits)
+    findings += [attachment for attachment in attachments if isinstance(attachment, Violation)]
+    return Form(
+        kind=kind,
+        id=ticket_id,
+        subject=subject,
+        text=text or "",
+        attributes=attributes,
+        attachments=tuple(attachment for attachment in attachments if isinstance(attachment, Attachment)),
+        warnings=warnings(text or ""),
+        findings=tuple(findings),
+    )
+
+
+def bad_kind(pointer: str = "") -> Violation:
+    """The kind is not one."""
+    message = "a kind has 1 to 64 of the characters a-z 0-9 . _ - and begins with a letter or a digit"
+    return Violation(rule=Rule.KIND_INVALID, message=message, pointer=pointer)
+
+
+def no_kind() -> Violation:
+    """Nobody named the kind."""
+    message = "the kind of the ticket is missing: a member `kind`, `?kind=` or the header Lazaretto-Kind"
+    return Violation(rule=Rule.MISSING_MEMBER, message=message, pointer="/kind")
+
+
+def too_many_attachments(count: int, limits: Limits) -> Violation:
+    """More attachments than will be looked at."""
+    return Violation(
+        rule=Rule.TOO_MANY_ATTACHMENTS,
+        message=f"{count} attachments; at most {limits.max_attachments} are admitted",
+        pointer="/attachments",
+        limit=limits.max_attachments,
+        actual=count,
+        unit="attachments",
+    )
+
+
+def _kind_findings(own: str | None, beside: str | None) -> Iterator[Violation]:
+    if own is None:
+        if beside is None:
+            yield no_kind()
+    elif not is_kind(own):
+        yield bad_kind("/kind")
+    elif beside is not None and own != beside:
+        message = "the ticket names another kind than the request"
+        yield Violation(rule=Rule.KIND_INVALID, message=message, pointer="/kind")
+
+
+def _type(pointer: str, message: str) -> Violation:
+    return Violation(rule=Rule.MEMBER_TYPE, message=message, pointer=pointer)
+
+
+def _unknown(value: Mapping[str, object], known: tuple[str, ...], pointer: str) -> Iterator[Violation]:
+    strangers = [name for name in value if name not in known]
+    for name in strangers[:MOST_NAMED]:
+        message = f"{quoted(name)} is not a member here; known are {', '.join(known)}"
+        yield Violation(rule=Rule.UNKNOWN_MEMBER, message=message, pointer=pointer)
+
+
+def _text_member(members: Mapping[str, object], name: str, pointer: str, findings: list[Violation]) -> str | None:
+    member = members.get(name)
+    if member is None or isinstance(member, str):
+        return member
+    findings.append(_type(f"{pointer}/{name}", f"`{name}` is a string"))
+    return None
+
+
+def _holds_nul(value: object) -> bool:
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text if "\0" in text:
+                return True
+            case list() as items:
+                waiting.extend(items)
+            case dict() as members:
+                waiting.extend(members)
+                waiting.extend(members.values())
+            case _:
+                pass
+    return False
+
+
+def _attachments(value: object, limits: Limits) -> list[Attachment | Violation]:
+    if not isinstance(value, list):
+        return [_type("/attachments", "attachments are a JSON array")]
+    if len(value) > limits.max_attachments:
+        # None of them is looked at, so that the work is bounded by the limit and not by the body.
+        return [too_many_attachments(len(value), limits)]
+    return [found for position, entry in enumerate(value) for found in _attachment(entry, position)]
+
+
+def _attachment(entry: object, position: int) -> list[Attachment | Violation]:
+    pointer = f"/attachments/{position}"
+    if not isinstance(entry, dict):
+        return [_type(pointer, "an attachment is a JSON object")]
+    members = {name: member for name, member in entry.items() if member is not None}
+    findings = list(_unknown(entry, ATTACHMENT_MEMBERS, pointer))
+    name = _text_member(members, "name", pointer, findings)
+    content_type = _text_member(members, "content_type", pointer, findings)
+    text = _text_member(members, "content", pointer, findings)
+    encoded = _text_member(members, "content_base64", pointer, findings)
+    if ("content" in members) == ("content_base64" in members):
+        message = "an attachment has either `content` (text) or `content_base64`"
+        findings.append(Violation(rule=Rule.ATTACHMENT_CONTENT, message=message, pointer=pointer))
+    if findings:
+        return list(findings)
+    shown = shown_name(name, position)
+    if text is not None:
+        return [from_text(name=shown, content_type=content_type, text=text, pointer=pointer)]
+    return [from_base64(name=shown, content_type=content_type, encoded=encoded or "", pointer=pointer)]

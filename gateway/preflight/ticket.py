@@ -1,0 +1,211 @@
+"""A ticket from the bytes of its message: the one reading that door and worker share.
+
+Owns the three forms (JSON, text, multipart). Reads everything it safely can and lists what is wrong; judges no limit
+but those that bound its own work. Never raises for any input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from gateway.admission import AttachmentFacts, Limits, Rule, Violation
+from gateway.contract.ids import is_kind
+from gateway.preflight import form, multipart
+from gateway.preflight.attachments import OPAQUE, Attachment, from_bytes, shown_name
+from gateway.preflight.charsets import codec_for
+from gateway.preflight.encoding import CharsetSource, Decoded, Undecodable, read_text
+from gateway.preflight.json_body import Document, read_json
+from gateway.preflight.media_type import MediaType, parse_media_type
+
+SUPPORTED_TYPES = ("application/json", "text/*", "multipart/form-data")
+
+_JSON_CHARSETS = ("utf-8", "cp1252")  # cp1252 is what us-ascii means, which JSON with escapes may well be
+_OPAQUE_AS_TEXT = MediaType(essence="text/plain", parameters={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """The bytes of a ticket and what was said about them, over HTTP or in a message's properties.
+
+    `kind` is the one named beside the body (`?kind=`, `Lazaretto-Kind`, the message's type). `charset` is what an
+    earlier check found, for a content type that declares none. `opaque_as_text` reads bytes without a type as text: for
+    items that came past the door.
+    """
+
+    body: bytes = field(repr=False)
+    content_type: str | None
+    kind: str | None = None
+    charset: str | None = None
+    content_encoding: str | None = None
+    opaque_as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What a handler gets to work with. `id` is the client's choice, if it made one."""
+
+    kind: str
+    id: str | None = None
+    subject: str | None = None
+    text: str = field(repr=False)
+    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    attachments: tuple[Attachment, ...] = ()
+
+    def texts(self) -> tuple[str, ...]:
+        """Everything of it that a prompt may contain, and so everything whose tokens count."""
+        parts = [self.subject, self.text]
+        # Not what is published or stored: a re-dump would lose what clients wrote (spacing, 1.0 or 1).
+        parts.append(orjson.dumps(self.attributes).decode() if self.attributes else None)
+        parts.extend(attachment.text for attachment in self.attachments)
+        return tuple(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A ticket and how it was read; `ticket` is None when there are findings."""
+
+    ticket: Ticket | None = None
+    charset: str | None = None
+    charset_source: CharsetSource | None = None
+    warnings: tuple[str, ...] = ()
+    attachments: tuple[AttachmentFacts, ...] = ()
+    findings: tuple[Violation, ...] = ()
+
+
+def parse_ticket(submission: Submission, limits: Limits) -> Reading:
+    """Read `submission`, whose content encoding is undone already. Bounded for bodies within `max_body_bytes`."""
+    media_type = parse_media_type(submission.content_type or OPAQUE)
+    if media_type is not None and media_type.essence == OPAQUE and submission.opaque_as_text:
+        media_type = _OPAQUE_AS_TEXT
+    if submission.kind is not None and not is_kind(submission.kind):
+        return Reading(findings=(form.bad_kind(),))
+    if media_type is None:
+        return Reading(findings=(_unsupported("the content type is malformed, or longer than 255 bytes"),))
+    if media_type.essence == "application/json":
+        return _from_json(submission.body, media_type, submission.kind, limits)
+    if media_type.is_text:
+        return _from_text(submission, media_type, limits)
+    if media_type.essence == "multipart/form-data":
+        return _from_multipart(submission, media_type, limits)
+    return Reading(findings=(_unsupported("this content type is not supported"),))
+
+
+def _unsupported(message: str) -> Violation:
+    supported = ", ".join(SUPPORTED_TYPES)
+    return Violation(
+        rule=Rule.UNSUPPORTED_CONTENT_TYPE, message=f"{message}; supported are {supported}", limit=supported
+    )
+
+
+def _from_json(body: bytes, media_type: MediaType, kind: str | None, limits: Limits) -> Reading:
+    charset = media_type.parameters.get("charset")
+    if charset is not None and codec_for(charset) not in _JSON_CHARSETS:
+        message = "JSON is UTF-8; no other charset is supported for it"
+        return Reading(findings=(Violation(rule=Rule.UNSUPPORTED_CHARSET, message=message, limit="utf-8"),))
+    match read_json(body, max_brackets=limits.max_json_brackets, max_depth=limits.max_json_depth):
+        case Violation() as violation:
+            return Reading(findings=(violation,))
+        case Document(value):
+            read = form.read_form(value, kind=kind, limits=limits, may_hold_nul=b"\\u0000" in body)
+            return _reading(read, charset="utf-8", source=CharsetSource.FORMAT)
+
+
+def _from_text(submission: Submission, media_type: MediaType, limits: Limits) -> Reading:
+    declared = media_type.parameters.get("charset") or submission.charset
+    read = _read(submission.body, declared, submission.kind, limits)
+    if isinstance(read, Undecodable):
+        return Reading(findings=(_violation(read),))
+    findings = () if submission.kind is not None else (form.no_kind(),)
+    found = form.Form(kind=submission.kind, text=read.text, warnings=read.warnings, findings=findings)
+    return _reading(found, charset=read.charset, source=read.source)
+
+
+def _from_multipart(submission: Submission, media_type: MediaType, limits: Limits) -> Reading:
+    # One part is the ticket or its body; whatever the limit, the work stays bounded.
+    parts = multipart.read_parts(submission.body, media_type, max_parts=limits.max_attachments + 1)
+    match parts:
+        case multipart.BadMultipart(detail=detail):
+            return Reading(findings=(Violation(rule=Rule.MULTIPART_MALFORMED, message=detail),))
+        case multipart.TooManyParts(parts=count):
+            return Reading(findings=(form.too_many_attachments(count - 1, limits),))
+        case _:
+            pass
+    leading = [part for part in parts if part.filename is None and part.name in ("ticket", "body")]
+    if len(leading) != 1:
+        message = "a multipart ticket has exactly one part named `ticket` (JSON) or `body` (text)"
+        return Reading(findings=(Violation(rule=Rule.MULTIPART_MALFORMED, message=message),))
+    main = leading[0]
+    attachments = _attached([part for part in parts if part is not main])
+    if main.name == "ticket":
+        reading = _from_json(main.content, main.media_type, submission.kind, limits)
+    else:
+        body = Submission(
+            body=main.content, content_type=main.content_type, kind=submission.kind, charset=submission.charset
+        )
+        reading = _from_text(body, main.media_type, limits)
+    return _with_attachments(reading, attachments)
+
+
+def _attached(parts: list[multipart.Part]) -> list[Attachment | Violation]:
+    return [
+        from_bytes(
+            name=shown_name(part.filename if part.filename is not None else part.name, position),
+            content_type=part.content_type or ("text/plain" if part.filename is None else None),
+            content=part.content,
+            pointer=f"/attachments/{position}",
+        )
+        for position, part in enumerate(parts)
+    ]
+
+
+def _with_attachments(reading: Reading, attachments: list[Attachment | Violation]) -> Reading:
+    good = tuple(attachment for attachment in attachments if isinstance(attachment, Attachment))
+    bad = tuple(attachment for attachment in attachments if isinstance(attachment, Violation))
+    ticket = reading.ticket
+    findings = reading.findings + bad
+    if ticket is not None:
+        ticket = replace(ticket, attachments=ticket.attachments + good)
+    return replace(
+        reading,
+        ticket=None if findings else ticket,
+        attachments=reading.attachments + tuple(attachment.facts for attachment in good),
+        findings=findings,
+    )
+
+
+def _read(body: bytes, declared: str | None, kind: str | None, limits: Limits) -> Decoded | Undecodable:
+    return read_text(
+        body,
+        declared,
+        accept_detected=limits.accept_detected,
+        allow_controls=kind in limits.control_characters_allowed,
+    )
+
+
+def _violation(refusal: Undecodable) -> Violation:
+    return Violation(rule=refusal.rule, message=refusal.detail, offset=refusal.offset, hint=refusal.hint)
+
+
+def _reading(read: form.Form, *, charset: str, source: CharsetSource) -> Reading:
+    ticket = None
+    if not read.findings and read.kind is not None:
+        ticket = Ticket(
+            kind=read.kind,
+            id=read.id,
+            subject=read.subject,
+            text=read.text,
+            attributes=read.attributes,
+            attachments=read.attachments,
+        )
+    return Reading(
+        ticket=ticket,
+        charset=charset,
+        charset_source=source,
+        warnings=read.warnings,
+        attachments=tuple(attachment.facts for attachment in read.attachments),
+        findings=read.findings,
+    )
