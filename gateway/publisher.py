@@ -41,13 +41,22 @@ class Publisher:
     """The publishing side of a door; `run()` keeps it connected, `publish()` answers in time whatever happens."""
 
     def __init__(
-        self, urls: Sequence[str], *, name: str, metrics: Metrics, max_inflight: int, max_inflight_bytes: int
+        self,
+        urls: Sequence[str],
+        *,
+        name: str,
+        metrics: Metrics,
+        max_inflight: int,
+        max_inflight_bytes: int,
+        unroutable: Callable[[], None] = lambda: None,
     ) -> None:
+        """`unroutable` is called for every returned message: a queue is missing."""
         self._urls = urls
         self._name = name
         self._metrics = metrics
         self._max_inflight = max_inflight
         self._max_inflight_bytes = max_inflight_bytes
+        self._unroutable = unroutable
         self._channels: dict[Purpose, ConfirmChannel] = {}
         self._sending: set[asyncio.Task[Fate]] = set()
         self._sending_bytes = 0
@@ -186,6 +195,8 @@ class Publisher:
         if fate is Fate.CONFIRMED:
             self._metrics.confirm_seconds.observe(time.perf_counter() - started)
             confirmed()
+        if fate is Fate.UNROUTABLE:
+            self._unroutable()
         return fate
 
     def _account(self, sending: asyncio.Task[Fate], size: int) -> None:

@@ -1,0 +1,82 @@
+"""The door's reports to the station's journal: accepted, refused.
+
+Owns events that are not confirmed yet: a bounded buffer, one batch at a time, tried again until it is. An answer to a
+client never depends on it; what had to be given up is counted.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from gateway.confirm_channel import Fate
+from gateway.contract import journal, logs
+from gateway.contract.envelope import APP_ID
+from gateway.contract.ids import uuid7
+from gateway.contract.journal import Event
+from gateway.contract.topology import Topology
+from gateway.contract.wire import Wire
+from gateway.metrics import Metrics
+from gateway.publisher import Publisher, Purpose
+
+log = logging.getLogger("gateway.reporter")
+
+MAX_WAITING: Final = 20_000
+"""Events; with at most 17 KiB each in the worst case, and a few hundred bytes as a rule."""
+_RETRY: Final = 0.5
+
+
+class Reporter:
+    """Collects events and publishes them in batches; `run()` until cancelled."""
+
+    def __init__(self, publisher: Publisher, topology: Topology, *, deadline: float, metrics: Metrics) -> None:
+        self._publisher = publisher
+        self._route = topology.to_journal()
+        self._deadline = deadline
+        self._metrics = metrics
+        self._waiting: deque[Event] = deque()
+        self._batch: list[Event] = []
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def report(self, event: Event) -> None:
+        """Take an event over; the oldest gives way when too many wait."""
+        if len(self._waiting) >= MAX_WAITING:
+            self._waiting.popleft()
+            self._metrics.events_dropped.inc()
+        self._waiting.append(event)
+        self._metrics.events_waiting.set(len(self._waiting))
+        self._idle.clear()
+        self._more.set()
+
+    async def run(self) -> None:
+        """Publish what comes; what arrived in one turn of the loop, or while a batch was under way, goes together."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._waiting or self._batch:
+                if not self._batch:
+                    self._batch = [
+                        self._waiting.popleft() for _ in range(min(len(self._waiting), journal.MAX_BATCH_EVENTS))
+                    ]
+                if await self._publish(self._batch):
+                    self._batch = []
+                    self._metrics.events_waiting.set(len(self._waiting))
+                else:
+                    await asyncio.sleep(_RETRY)
+            self._idle.set()
+
+    async def flushed(self) -> None:
+        """Return when every event so far is confirmed."""
+        await self._idle.wait()
+
+    async def _publish(self, events: list[Event]) -> bool:
+        """Publish one batch; a batch that was stored in part is sent again whole, its events carry ids."""
+        for body in journal.encode(events):
+            wire = Wire(body=body, message_id=uuid7(), content_type="application/json", app_id=APP_ID)
+            fate = await self._publisher.publish(wire, self._route, purpose=Purpose.JOURNAL, deadline=self._deadline)
+            if fate is not Fate.CONFIRMED:
+                logs.event(log, "journal_waits", logging.WARNING, reason=fate, events=len(events))
+                return False
+        return True

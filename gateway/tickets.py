@@ -1,0 +1,189 @@
+"""A ticket's way through the door: accepted once the broker has it, refused on record, and its state asked for.
+
+Owns the order "confirmed, then accepted" and the memory of what this door has just accepted. Knows no HTTP.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from gateway.confirm_channel import Fate
+from gateway.contract import envelope as envelopes
+from gateway.contract import logs
+from gateway.contract.envelope import Envelope
+from gateway.contract.ids import UNKNOWN_KIND
+from gateway.contract.journal import Event, EventName
+from gateway.contract.outcomes import TicketState
+from gateway.contract.text import clip
+from gateway.contract.topology import Lane, Topology
+from gateway.publisher import Publisher, Purpose
+from gateway.reporter import Reporter
+from gateway.station.store import Store, StoreVersion, TicketStatus
+
+log = logging.getLogger("gateway.tickets")
+
+MAX_REMEMBERED: Final = 10_000
+MAX_SAMPLE: Final = 1024
+_STORE_DEADLINE: Final = 3.0
+
+
+class StatusUnavailable(Exception):
+    """The store of ticket states cannot be read now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What is kept of a refused request (G5): measured facts and a bounded sample, never the whole body."""
+
+    request_id: str
+    client: str
+    kind: str | None
+    status: int
+    violations: Sequence[Mapping[str, Any]]
+    size: int
+    """Bytes, as far as they were counted."""
+    body: bytes | None
+    """None when it was not read to its end."""
+
+
+class Tickets:
+    """What the door does with tickets, once it has one."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        reporter: Reporter,
+        topology: Topology,
+        *,
+        node: str,
+        deadline: float,
+        store_url: str,
+    ) -> None:
+        self._publisher = publisher
+        self._reporter = reporter
+        self._route = topology.to_lane(Lane.WORK)
+        self._node = node
+        self._deadline = deadline
+        self._store_url = store_url
+        self._store: Store | None = None
+        self._opening = asyncio.Lock()
+        self._accepted: OrderedDict[str, TicketStatus] = OrderedDict()
+
+    async def submit(self, envelope: Envelope) -> Fate:
+        """Publish an admitted ticket; only `CONFIRMED` means accepted. Answers within the publish deadline.
+
+        A confirm that comes later is recorded all the same: the broker has the ticket, whatever the client was told.
+        """
+        return await self._publisher.publish(
+            envelopes.encode(envelope),
+            self._route,
+            purpose=Purpose.TICKETS,
+            deadline=self._deadline,
+            confirmed=lambda: self._record(envelope),
+        )
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Put a refusal on record: one log line, one event for the journal."""
+        rules = ",".join(sorted({str(violation["rule"]) for violation in refusal.violations}))
+        digest = None if refusal.body is None else hashlib.sha256(refusal.body).hexdigest()
+        logs.event(
+            log,
+            "refused",
+            request=refusal.request_id,
+            status=refusal.status,
+            rules=rules,
+            client=refusal.client,
+            bytes=refusal.size,
+            sha256=digest,
+        )
+        self._reporter.report(
+            Event(
+                event=EventName.REFUSED,
+                at=time.time(),
+                ticket=refusal.request_id,
+                kind=refusal.kind or UNKNOWN_KIND,
+                node=self._node,
+                data={
+                    "violations": list(refusal.violations),
+                    "client": refusal.client,
+                    "bytes": refusal.size,
+                    "digest": digest,
+                    "sample": clip((refusal.body or b"")[:MAX_SAMPLE].decode("utf-8", "replace"), MAX_SAMPLE),
+                },
+            )
+        )
+
+    async def status(self, ticket: str) -> TicketStatus | None:
+        """Return where a ticket stands, or None when nobody has heard of it; raises StatusUnavailable."""
+        try:
+            async with asyncio.timeout(_STORE_DEADLINE):
+                store = await self._open_store()
+                found = await store.ticket_status(ticket)
+        except (SQLAlchemyError, StoreVersion, OSError) as error:
+            logs.event(log, "status_unavailable", logging.WARNING, error=error)
+            raise StatusUnavailable from error
+        return found or self._accepted.get(ticket)
+
+    async def store_reachable(self) -> bool:
+        """Tell whether the store of ticket states can be read now."""
+        try:
+            await self.status("~")
+        except StatusUnavailable:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            await self._store.close()
+            self._store = None
+
+    def _record(self, envelope: Envelope) -> None:
+        now = time.time()
+        self._accepted[envelope.ticket] = TicketStatus(
+            ticket=envelope.ticket,
+            kind=envelope.kind,
+            state=TicketState.ACCEPTED,
+            attempts=0,
+            generation=0,
+            updated_at=now,
+            client=envelope.admission.client if envelope.admission else None,
+            detail=None,
+        )
+        if len(self._accepted) > MAX_REMEMBERED:
+            self._accepted.popitem(last=False)
+        facts = envelope.admission
+        self._reporter.report(
+            Event(
+                event=EventName.ACCEPTED,
+                at=now,
+                ticket=envelope.ticket,
+                kind=envelope.kind,
+                node=self._node,
+                stamp=envelope.stamp,
+                data={}
+                if facts is None
+                else {
+                    "client": facts.client,
+                    "bytes": facts.bytes,
+                    "charset": facts.charset,
+                    "tokens": facts.tokens,
+                    "exact": facts.exact,
+                    "attachments": facts.attachments,
+                },
+            )
+        )
+        logs.event(log, "accepted", ticket=envelope.ticket, kind=envelope.kind, bytes=len(envelope.body))
+
+    async def _open_store(self) -> Store:
+        async with self._opening:
+            if self._store is None:
+                self._store = await Store.open(self._store_url)
+            return self._store

@@ -1,0 +1,145 @@
+"""The door's eye on the broker: queues declared, new ones settled, depth known.
+
+Owns the control connection, apart from the publishing one (D05). Declares what is missing, again and again, and says
+why nothing may be published meanwhile. Never publishes.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from aio_pika.abc import AbstractConnection
+from aiormq.exceptions import ChannelNotFoundEntity
+
+from gateway import broker
+from gateway.contract import logs
+from gateway.contract.topology import Lane, Topology
+from gateway.metrics import Metrics
+
+log = logging.getLogger("gateway.watch")
+
+LOOK_EVERY: Final = 0.5
+"""Seconds between two readings of the depth (P16)."""
+BLIND_AFTER: Final = 5.0
+"""Seconds without a reading after which the depth counts as unknown and nothing is taken in."""
+_WHOLE_EVERY: Final = 20
+"""Looks between two at all queues: the ladder and the station's may be deleted by hand, too."""
+_RETRY: Final = 0.5
+
+
+class Obstacle(StrEnum):
+    """Why nothing may be published although a connection is there."""
+
+    UNSEEN = "unseen"
+    """Queues and depth are not known (any more)."""
+    UNSETTLED = "unsettled"
+    """A queue is so new that its confirms cannot be trusted yet."""
+    QUEUE_FULL = "queue_full"
+
+
+class Watch:
+    """Keeps the topology declared and reads the depth of both lanes; `run()` until cancelled."""
+
+    def __init__(
+        self, urls: Sequence[str], topology: Topology, *, name: str, settle: float, max_queued: int, metrics: Metrics
+    ) -> None:
+        self._urls = urls
+        self._topology = topology
+        self._name = name
+        self._settle = settle
+        self._max_queued = max_queued
+        self._metrics = metrics
+        self._connection: AbstractConnection | None = None
+        self._seen_at = -BLIND_AFTER
+        self._settled_at = 0.0
+        self._queued = 0
+        self._look_now = asyncio.Event()
+
+    def obstacle(self) -> Obstacle | None:
+        """Return why nothing may be published right now, or None."""
+        now = time.monotonic()
+        if now - self._seen_at > BLIND_AFTER:
+            return Obstacle.UNSEEN
+        if now < self._settled_at:
+            return Obstacle.UNSETTLED
+        return Obstacle.QUEUE_FULL if self._queued >= self._max_queued else None
+
+    def doubt(self) -> None:
+        """Take note that a publish was returned: a queue is missing, and may be new when it is seen again."""
+        self._settled_at = time.monotonic() + self._settle
+        self._look_now.set()
+
+    async def boot(self, patience: float) -> str:
+        """Connect and declare for the first time, trying for `patience` seconds; return the broker's version.
+
+        Raises BrokerUnreachable, TopologyConflict.
+        """
+        give_up = time.monotonic() + patience
+        while True:
+            try:
+                self._connection = await broker.connect(self._urls, name=self._name, deadline=broker.CALL_DEADLINE)
+                await self._declare(self._connection)
+                return broker.version(self._connection)
+            except broker.LOST as error:
+                await self._drop()
+                if time.monotonic() > give_up:
+                    raise broker.BrokerUnreachable(str(error)) from error
+                await asyncio.sleep(_RETRY)
+            except broker.TopologyConflict:
+                await self._drop()
+                raise
+
+    async def run(self) -> None:
+        """Watch until cancelled: connect, declare, look twice a second, start over at any loss."""
+        try:
+            while True:
+                try:
+                    if self._connection is None:
+                        self._connection = await broker.connect(
+                            self._urls, name=self._name, deadline=broker.CALL_DEADLINE
+                        )
+                        await self._declare(self._connection)
+                    await self._look(self._connection)
+                except ChannelNotFoundEntity as error:
+                    logs.event(log, "queue_missing", logging.ERROR, error=error)
+                    self.doubt()
+                except broker.TopologyConflict as error:
+                    logs.event(log, "topology_conflict", logging.ERROR, error=error)
+                    self._seen_at = -BLIND_AFTER
+                except broker.LOST as error:
+                    logs.event(log, "watching_connection_lost", logging.WARNING, error=error)
+                await self._drop()
+                await asyncio.sleep(_RETRY)
+        finally:
+            await self._drop()
+
+    async def _declare(self, connection: AbstractConnection) -> None:
+        new = await broker.declare(connection, self._topology)
+        if new:
+            self._settled_at = time.monotonic() + self._settle
+            logs.event(log, "queues_declared", new=len(new), settled_in=self._settle)
+
+    async def _look(self, connection: AbstractConnection) -> None:
+        channel = await broker.open_channel(connection)
+        everything = [queue.name for queue in self._topology.queues()]
+        lanes = [self._topology.lane_queue(lane) for lane in Lane]
+        for look in itertools.count():
+            if look % _WHOLE_EVERY == 0 or self._look_now.is_set():
+                self._look_now.clear()
+                await broker.depths(channel, everything)
+            found = await broker.depths(channel, lanes)
+            self._queued = sum(depth.messages for depth in found)
+            self._metrics.queued.set(self._queued)
+            self._seen_at = time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                await broker.within(self._look_now.wait(), LOOK_EVERY)
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await broker.close(connection)
