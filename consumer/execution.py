@@ -51,7 +51,7 @@ class RunReport:
     detail: str = ""
     """One sentence for a person, at most 1 KiB."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """exit_status, signal, peak_rss, cause, error_type, message, traceback, log_tail, progress, build; what is known."""
+    """exit_status, signal, peak_rss, limit, cause, error_type, message, traceback, log_tail, progress, build."""
     after: float | None = None
     """Seconds that the handler asked to wait at least (`Retry`, `DependencyDown`)."""
     dependency: str | None = None
@@ -76,7 +76,7 @@ class Executor(Protocol):
         """Make every slot ready; raises ExecutorUnavailable when that fails."""
 
     async def run(self, order: RunOrder) -> RunReport:
-        """Run one order to its end; raises nothing, and is never cancelled while the run is alive: revoke it instead."""
+        """Run one order to its end; raises nothing. Not to be cancelled while the run is alive: revoke it instead."""
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: it is told at once, killed after `grace` seconds, and reported with `outcome`.

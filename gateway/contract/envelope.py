@@ -135,7 +135,9 @@ def encode(envelope: Envelope) -> Wire:
     if cut:
         headers["lz-truncated"] = ",".join(cut)
     if headers_size(headers) > MAX_HEADER_BYTES:
-        raise AssertionError(f"headers of {envelope.ticket} exceed {MAX_HEADER_BYTES} bytes: the parts' bounds are wrong")
+        raise AssertionError(
+            f"headers of {envelope.ticket} exceed {MAX_HEADER_BYTES} bytes: the parts' bounds are wrong"
+        )
     return Wire(
         body=envelope.body,
         headers=headers,
@@ -150,7 +152,7 @@ def encode(envelope: Envelope) -> Wire:
 
 
 def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
-    """Return the message that carries what could not be understood into quarantine: raw body, original headers as text."""
+    """Return the message that brings what could not be understood into quarantine: raw body, headers as text."""
     shown = orjson.dumps(
         dict(malformed.wire.headers), default=repr, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
     ).decode("utf-8", "replace")

@@ -63,6 +63,14 @@ _STATE_AFTER: Final = {
 }
 
 
+_STATE_OF: Final = {
+    EventName.ACCEPTED: TicketState.ACCEPTED,
+    EventName.STARTED: TicketState.RUNNING,
+    EventName.QUARANTINED: TicketState.QUARANTINED,
+    EventName.DISCARDED: TicketState.DISCARDED,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened to one item (or, for a refusal, to one request)."""
@@ -82,20 +90,10 @@ class Event:
     @property
     def standing(self) -> Standing | None:
         """The ticket's state as this event implies it; None for what says nothing about a ticket's state."""
-        match self.event:
-            case EventName.ACCEPTED:
-                state = TicketState.ACCEPTED
-            case EventName.STARTED:
-                state = TicketState.RUNNING
-            case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
-                state = _STATE_AFTER[Verdict(self.data["verdict"])]
-            case EventName.QUARANTINED:
-                state = TicketState.QUARANTINED
-            case EventName.DISCARDED:
-                state = TicketState.DISCARDED
-            case EventName.REFUSED | EventName.DROPPED:
-                return None
-        return Standing(stamp=self.stamp, state=state)
+        if self.event in {EventName.FINISHED, EventName.CLAIMED, EventName.RELEASED}:
+            return Standing(stamp=self.stamp, state=_STATE_AFTER[Verdict(self.data["verdict"])])
+        state = _STATE_OF.get(self.event)
+        return None if state is None else Standing(stamp=self.stamp, state=state)
 
 
 def encode(events: Iterable[Event]) -> Iterator[bytes]:
@@ -165,7 +163,7 @@ def _event(row: Any) -> Event:
 
 
 def _clean(value: Any) -> Any:
-    """Bound every text in an event's data and make it valid UTF-8; the end of a log tail matters more than its start."""
+    """Bound every text in an event's data, as valid UTF-8; the end of a log tail matters more than its start."""
     match value:
         case str():
             return clip(value, _MAX_DATA_TEXT)

@@ -59,7 +59,7 @@ NAMES: Final = frozenset(
         "workers",
     }
 )
-"""Every setting's name in lower case, as in `lazaretto.toml`; the environment has them in capitals after `LAZARETTO_`."""
+"""Every setting's name as in `lazaretto.toml`; the environment has it in capitals, after `LAZARETTO_`."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}

@@ -55,4 +55,6 @@ def table_size(value: Any) -> int:
 
 def headers_size(headers: Mapping[Any, Any]) -> int:
     """Return the bytes that a header table takes on the wire."""
-    return sum(1 + len(str(name).encode("utf-8", "surrogatepass")) + table_size(value) for name, value in headers.items())
+    return sum(
+        1 + len(str(name).encode("utf-8", "surrogatepass")) + table_size(value) for name, value in headers.items()
+    )

@@ -1,0 +1,142 @@
+"""`python -m consumer`: arguments and environment become settings, an executor, a supervisor, and an exit code."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from consumer.errors import Exit
+from consumer.execution import Executor, ExecutorUnavailable
+from consumer.fence import Fence, FenceUnavailable, Open, StoreFence
+from consumer.node import Node
+from consumer.session import BrokerUnreachable, Session, TopologyConflict
+from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
+from consumer.supervisor import Supervisor
+from gateway.contract import logs
+from gateway.contract.logs import event
+from gateway.contract.topology import Lane
+
+log = logging.getLogger("consumer")
+
+
+def main() -> int:
+    """Run one node to its end; returns the exit code."""
+    arguments = _parser().parse_args()
+    overrides: dict[str, Any] = {
+        name: value
+        for name in ("handler", "lane", "workers", "isolation")
+        if (value := getattr(arguments, name)) is not None
+    }
+    try:
+        settings = load(os.environ, overrides)
+    except SettingsInvalid as error:
+        print(f"settings are not valid:\n{error}", file=sys.stderr)
+        return Exit.USAGE
+    logs.configure(settings.log)
+    settings.data.mkdir(parents=True, exist_ok=True)
+    try:
+        executor = _executor(settings)
+        return asyncio.run(_check(settings, executor) if arguments.check else _serve(settings, executor))
+    except ExecutorUnavailable as error:
+        print(error, file=sys.stderr)
+        return Exit.USAGE
+    except BrokerUnreachable as error:
+        print(f"no broker answers: {error}\nstart one, or point LAZARETTO_BROKER_URL to it", file=sys.stderr)
+        return Exit.BROKER_UNREACHABLE
+    except TopologyConflict as error:
+        print(f"the broker's topology differs: {error}", file=sys.stderr)
+        return Exit.TOPOLOGY_CONFLICT
+    except FenceUnavailable as error:
+        print(f"the fence has no store: {error}\nsee LAZARETTO_STORE_URL, or set LAZARETTO_FENCE=off", file=sys.stderr)
+        return Exit.USAGE
+
+
+def _executor(settings: Settings) -> Executor:
+    """Start the mold or load the handler, before any event loop runs; raises ExecutorUnavailable."""
+    limits = {
+        "max_body_bytes": settings.max_body_bytes,
+        "max_tokens": settings.max_tokens,
+        "max_attachments": settings.max_attachments,
+        "encoding": settings.encoding,
+    }
+    if settings.isolation is Isolation.INLINE:
+        from consumer.inline import Inline  # noqa: PLC0415  loads the vocabulary, which worker nodes keep in the mold
+
+        return Inline.load(settings.handler, slots=settings.slots, limits=limits)
+    from consumer.pool import Pool  # noqa: PLC0415  the same, the other way round
+
+    return Pool.launch(
+        handler=settings.handler, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS, limits=limits
+    )
+
+
+async def _serve(settings: Settings, executor: Executor) -> int:
+    fence = await _fence(settings)
+    supervisor = Supervisor(settings, executor, fence)
+    node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, slots=executor.slots)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.drain)
+    try:
+        await executor.start()
+        address = await node.start(settings.node)
+        event(log, "consumer.started", node=settings.name, lane=settings.lane, health=f"http://{address}/healthz")
+        await supervisor.run()
+    finally:
+        await node.stop()
+        await executor.stop()
+        await fence.close()
+    event(log, "consumer.stopped", node=settings.name, lane=settings.lane)
+    return Exit.CLEAN
+
+
+async def _check(settings: Settings, executor: Executor) -> int:
+    """Try everything a start needs, say what was found, run nothing."""
+    fence = await _fence(settings)
+    try:
+        await executor.start()
+        session = await Session.open(
+            settings.broker_urls,
+            settings.topology,
+            settle=settings.queue_settle,
+            publish_deadline=settings.publish_deadline,
+        )
+        for name in type(settings).model_fields:
+            shown = "amqp://…" if name == "broker_url" else getattr(settings, name)
+            print(f"{name} = {shown}")
+        print(f"handler {settings.handler}: loaded, build {executor.build}, {executor.slots} slots")
+        print(f"broker: RabbitMQ {session.broker_version}")
+        queues = ", ".join(queue.name for queue in settings.topology.queues() if ".delay." not in queue.name)
+        print(f"topology: as declared ({queues}, {settings.prefix}.delay.*)")
+        print(f"fence: {'on' if settings.fence else 'off'}")
+        await session.close()
+    finally:
+        await executor.stop()
+        await fence.close()
+    return Exit.CLEAN
+
+
+async def _fence(settings: Settings) -> Fence:
+    return await StoreFence.open(settings.store) if settings.fence else Open()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m consumer",
+        description="A fleet node: takes tickets from one lane and runs a handler for each, safely.",
+        epilog="settings (environment, or in lower case in lazaretto.toml):\n" + describe(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--handler", metavar="PACKAGE.MODULE:FUNCTION", help="what to run for each ticket")
+    parser.add_argument("--lane", choices=[lane.value for lane in Lane], help="which items to take (default: work)")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at once")
+    parser.add_argument("--isolation", choices=[item.value for item in Isolation], help="where runs happen")
+    parser.add_argument("--check", action="store_true", help="try everything a start needs, report, and exit")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

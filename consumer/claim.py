@@ -1,0 +1,102 @@
+"""What a delivery licenses: the one place where a limit is enforced before anything runs.
+
+Pure. Judges by the item's own durable headers and the broker's `redelivered` flag alone, never by the broker's
+counters: their meaning differs between versions.
+"""
+
+from dataclasses import dataclass
+
+from consumer.policy import OnExhausted, Policy
+from gateway.contract.envelope import Envelope, Malformed
+from gateway.contract.outcomes import Outcome, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Nobody ever held this message: its number was durable before, so it may start (P1)."""
+
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Somebody held this message and vanished: it must not run; its earlier run is closed with `outcome` first."""
+
+    envelope: Envelope
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Over its budget, or not to be understood: nothing of it may start."""
+
+    item: Envelope | Malformed
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Over its budget, of a kind that keeps no exhausted items."""
+
+    envelope: Envelope
+    reason: Reason
+    detail: str
+
+
+Claim = Run | Reclaim | Quarantine | Discard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """What this node knows of its own last lost connection (P8)."""
+
+    until: float
+    """Unix seconds until which a redelivery counts as the outage's doing."""
+    window: float
+    """Seconds; a second outage of one item within it is a loss."""
+
+
+def claim(
+    item: Envelope | Malformed,
+    *,
+    redelivered: bool,
+    policy: Policy,
+    outage: Outage | None,
+    now: float,
+) -> Claim:
+    """Decide what one delivery licenses; `now` in Unix seconds, `outage` None where this node lost no connection."""
+    if isinstance(item, Malformed):
+        return Quarantine(item, Reason.MALFORMED, item.detail)
+    exhausted = _exhausted(item, policy)
+    if exhausted is not None:
+        reason, detail = exhausted
+        if policy.on_exhausted is OnExhausted.DISCARD:
+            return Discard(item, reason, detail)
+        return Quarantine(item, reason, detail)
+    if not redelivered:
+        return Run(item)
+    return Reclaim(item, Outcome.OUTAGE if _is_outage(item, outage, now) else Outcome.LOST)
+
+
+def _exhausted(item: Envelope, policy: Policy) -> tuple[Reason, str] | None:
+    if item.attempt > policy.max_attempts:
+        return Reason.ATTEMPTS_EXHAUSTED, f"asks for run {item.attempt} of at most {policy.max_attempts}"
+    if item.crashes >= policy.max_crashes:
+        return (
+            Reason.CRASHES_EXHAUSTED,
+            f"{item.crashes} earlier runs ended with a dead worker, {policy.max_crashes} is the limit",
+        )
+    if item.interruptions > policy.max_interruptions:
+        return (
+            Reason.INTERRUPTIONS_EXHAUSTED,
+            f"came back uncharged {item.interruptions} times, {policy.max_interruptions} is the limit",
+        )
+    return None
+
+
+def _is_outage(item: Envelope, outage: Outage | None, now: float) -> bool:
+    if outage is None or now > outage.until:
+        return False
+    newest = item.history.newest
+    return newest is None or newest.outcome is not Outcome.OUTAGE or now - newest.started > outage.window

@@ -1,0 +1,53 @@
+"""The fleet's Prometheus metrics; never a ticket, customer or request id as a label."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from consumer.verdict import Decision
+from gateway.contract.journal import Verdict
+from gateway.contract.outcomes import CHARGED, Outcome
+
+REGISTRY: Final = CollectorRegistry()
+
+RUNS_STARTED = Counter("lazaretto_runs_started", "Runs begun", ["kind", "lane"], registry=REGISTRY)
+RUNS_FINISHED = Counter("lazaretto_runs_finished", "Runs ended", ["kind", "outcome"], registry=REGISTRY)
+RUN_SECONDS = Histogram(
+    "lazaretto_run_seconds",
+    "Wall clock of runs",
+    buckets=(0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 1800),
+    registry=REGISTRY,
+)
+CHARGES = Counter("lazaretto_charges", "Attempts used up", ["kind", "outcome"], registry=REGISTRY)
+INTERRUPTIONS = Counter("lazaretto_interruptions", "Uncharged returns", ["kind", "cause"], registry=REGISTRY)
+RECLAIMS = Counter(
+    "lazaretto_reclaims", "Redeliveries closed before their next run", ["kind", "outcome"], registry=REGISTRY
+)
+FENCE_DROPS = Counter("lazaretto_fence_drops", "Copies dropped by the fence", registry=REGISTRY)
+RETRY_DELAY = Histogram(
+    "lazaretto_retry_delay_seconds",
+    "Delays given to retried items",
+    buckets=(0.1, 1, 10, 30, 60, 300, 1800, 3600, 86400),
+    registry=REGISTRY,
+)
+SUSPECTS = Counter("lazaretto_suspects", "Items in and out of suspicion", ["verdict"], registry=REGISTRY)
+POISON = Counter("lazaretto_poison_items", "Items whose budget was used up", ["kind"], registry=REGISTRY)
+SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
+
+
+def count(kind: str, done: Decision) -> None:
+    """Count one settled decision under a bounded label for its kind."""
+    if done.outcome is not None:
+        RUNS_FINISHED.labels(kind, done.outcome).inc()
+        if done.outcome in CHARGED:
+            CHARGES.labels(kind, done.outcome).inc()
+        elif done.verdict is Verdict.RELEASE:
+            INTERRUPTIONS.labels(kind, done.outcome).inc()
+    if done.verdict in {Verdict.RETRY, Verdict.RELEASE}:
+        RETRY_DELAY.observe(done.delay)
+        if done.suspect:
+            SUSPECTS.labels("isolated").inc()
+    elif done.verdict in {Verdict.QUARANTINE, Verdict.DISCARD}:
+        POISON.labels(kind).inc()
+        if done.outcome in {Outcome.CRASHED, Outcome.MEMORY, Outcome.LOST}:
+            SUSPECTS.labels("convicted").inc()

@@ -1,0 +1,51 @@
+"""The node's own address: health, readiness and metrics. Reads the supervisor, never steers it."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import generate_latest
+
+from consumer import metrics
+
+
+class Node:
+    """A small HTTP server beside the supervisor."""
+
+    def __init__(self, *, ready: Callable[[], bool], under_way: Callable[[], int], slots: int) -> None:
+        self._ready = ready
+        self._under_way = under_way
+        self._slots = slots
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None)
+
+    async def start(self, address: str) -> str:
+        """Listen on `host:port` (port 0: a free one) and return the address in use; raises OSError."""
+        host, _, port = address.rpartition(":")
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host.strip("[]"), int(port))
+        await site.start()
+        bound = self._runner.addresses[0]
+        return f"{bound[0]}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        ready = self._ready()
+        body = {"ready": ready, "under_way": self._under_way(), "slots": self._slots}
+        return web.json_response(body, status=200 if ready else 503)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        under_way = self._under_way()
+        metrics.SLOTS.labels("busy").set(under_way)
+        metrics.SLOTS.labels("free").set(max(0, self._slots - under_way))
+        return web.Response(
+            body=generate_latest(metrics.REGISTRY), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )

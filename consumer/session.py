@@ -1,0 +1,308 @@
+"""One broker connection from connect to loss, for the fleet.
+
+Owns the client library's edge: connecting, declaring, consuming, confirmed publishing. Hides no reconnect: the first
+loss of anything ends the session, and the supervisor starts over with a new one. Two connections, since a broker alarm
+blocks even the acknowledgements of a connection that has published.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq.exceptions import (
+    AMQPError,
+    ChannelInvalidStateError,
+    DeliveryError,
+    PublishError,
+)
+from pamqp.commands import Basic
+from pamqp.exceptions import PAMQPException
+from yarl import URL
+
+from consumer.declaring import RPC_SECONDS, TopologyConflict, declare
+from gateway.contract.logs import event
+from gateway.contract.topology import Route, Topology
+from gateway.contract.wire import Wire
+
+log = logging.getLogger("consumer.session")
+
+HEARTBEAT_SECONDS: Final = 10
+"""A half-open link is noticed after three of them."""
+CONNECT_SECONDS: Final = 10.0
+_RENEW_AFTER_NACKS: Final = 3
+_BROKER_ERRORS: Final = (AMQPError, ChannelInvalidStateError, PAMQPException, OSError, TimeoutError)
+"""All that the client raises when a link or channel is gone; RuntimeError itself is not among them on purpose."""
+
+OnDelivery = Callable[["Delivery"], None]
+
+
+class BrokerUnreachable(Exception):
+    """No broker of the list answered; the text names each and why."""
+
+
+class SessionLost(Exception):
+    """The session ended before the broker answered: whether it acted is unknown, so nothing may be acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One hand-over by the broker; it dies with the session that brought it (P4)."""
+
+    wire: Wire
+    tag: int
+    redelivered: bool
+    session: "Session"
+
+
+class Session:
+    """Two connections to one broker. Every wait in here ends with the session at the latest."""
+
+    def __init__(
+        self, consuming: AbstractConnection, publishing: AbstractConnection, *, publish_deadline: float
+    ) -> None:
+        self._consuming, self._publishing = consuming, publishing
+        self._publish_deadline = publish_deadline
+        self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._channels: list[aio_pika.abc.AbstractChannel] = []  # a channel object that is collected closes its channel
+        self._intake: AbstractChannel
+        self._out: AbstractChannel
+        self._nacks = 0
+        self.broker_version = ""
+
+    @classmethod
+    async def open(
+        cls, urls: Sequence[str], topology: Topology, *, settle: float, publish_deadline: float
+    ) -> "Session":
+        """Connect to the first broker that answers, declare what is missing, and wait until it can be trusted.
+
+        Raises BrokerUnreachable or TopologyConflict.
+        """
+        failures: list[str] = []
+        for url in urls:
+            consuming: AbstractConnection | None = None
+            try:
+                consuming = await _connect(url)
+                session = cls(consuming, await _connect(url), publish_deadline=publish_deadline)
+                await session._prepare(topology, settle)
+            except _BROKER_ERRORS as error:
+                failures.append(f"{URL(url).with_password(None)}: {type(error).__name__}: {error}")
+                if consuming is not None:
+                    await _close(consuming)
+            except TopologyConflict:
+                if consuming is not None:
+                    await _close(consuming)
+                raise
+            else:
+                return session
+        raise BrokerUnreachable("; ".join(failures))
+
+    @property
+    def lost(self) -> Awaitable[str]:
+        """Resolves with the reason when the session has ended."""
+        return asyncio.shield(self._lost)
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the session has ended."""
+        return self._lost.done()
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait for the session's end, at most `seconds`; tell whether it came."""
+        await asyncio.wait({self._lost}, timeout=seconds)
+        return self._lost.done()
+
+    def end(self, reason: str) -> None:
+        """Declare the session over; whoever waits in it hears SessionLost."""
+        if not self._lost.done():
+            self._lost.set_result(reason)
+
+    async def consume(self, queue: str, prefetch: int, on_delivery: OnDelivery) -> str:
+        """Start a consumer with its own prefetch; returns its tag. Raises SessionLost."""
+
+        async def hand_over(message: DeliveredMessage) -> None:
+            on_delivery(self._delivery(message))
+
+        async def start() -> str:
+            await self._intake.basic_qos(prefetch_count=prefetch)
+            answer = await self._intake.basic_consume(queue, hand_over)
+            return str(answer.consumer_tag)
+
+        tag: str = await self._within(start())
+        return tag
+
+    async def cancel(self, consumer_tag: str) -> None:
+        """End a consumer; what it was already handed stays with this session. Raises SessionLost."""
+
+        async def stop() -> None:
+            await self._intake.basic_cancel(consumer_tag)
+
+        await self._within(stop())
+
+    async def publish(self, route: Route, wire: Wire) -> None:
+        """Publish one message and wait for the broker's word: routed, stored, confirmed. Raises SessionLost.
+
+        A nack is tried again (the broker says no for now); an unroutable message ends the session, so that the next
+        one declares what somebody deleted. While the broker is blocked by an alarm the wait goes on.
+        """
+        pause = 0.05
+        while True:
+            try:
+                await self._within(self._publish_once(route, wire))
+            except PublishError as error:
+                self.end(f"unroutable: {route.exchange} {route.key}")
+                raise SessionLost(f"unroutable: {route}") from error
+            except DeliveryError:
+                event(log, "publish.nacked", logging.WARNING, exchange=route.exchange, key=route.key)
+                self._nacks += 1
+                if self._nacks >= _RENEW_AFTER_NACKS:
+                    self._nacks = 0
+                    self._out = await self._within(self._confirming_channel())
+                await self._within(asyncio.sleep(pause))
+                pause = min(pause * 2, 5.0)
+            else:
+                self._nacks = 0
+                return
+
+    async def acknowledge(self, delivery: Delivery) -> None:
+        """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by settlement alone (P6)."""
+        if delivery.session is not self or self.is_lost:
+            raise SessionLost("the delivery's channel is gone")
+        await self._within(self._intake.basic_ack(delivery.tag, wait=False))
+
+    async def close(self) -> None:
+        """End the session and both connections."""
+        self.end("closed")
+        await asyncio.gather(_close(self._consuming), _close(self._publishing))
+
+    async def _prepare(self, topology: Topology, settle: float) -> None:
+        for connection in (self._consuming, self._publishing):
+            connection.close_callbacks.add(self._on_closed)
+        self.broker_version = _version(self._publishing)
+        if await declare(self._publishing, topology):
+            event(log, "topology.declared", prefix=topology.prefix, settle=settle)
+            await asyncio.sleep(settle)
+        intake = self._consuming.channel(publisher_confirms=False)
+        await asyncio.wait_for(intake.initialize(), RPC_SECONDS)
+        intake.close_callbacks.add(self._on_closed)
+        self._channels.append(intake)
+        self._intake = await intake.get_underlay_channel()
+        self._intake.on_consumer_cancel_callbacks.add(self._on_cancelled)
+        self._out = await self._confirming_channel()
+
+    async def _confirming_channel(self) -> AbstractChannel:
+        channel = self._publishing.channel(publisher_confirms=True, on_return_raises=True)
+        await channel.initialize()
+        channel.close_callbacks.add(self._on_closed)
+        self._channels.append(channel)
+        return await channel.get_underlay_channel()
+
+    async def _publish_once(self, route: Route, wire: Wire) -> None:
+        confirm = asyncio.ensure_future(
+            self._out.basic_publish(
+                wire.body, exchange=route.exchange, routing_key=route.key, properties=_properties(wire), mandatory=True
+            )
+        )
+        try:
+            while True:
+                done, _ = await asyncio.wait({confirm}, timeout=self._publish_deadline)
+                if done:
+                    break
+                if not await self._is_blocked():
+                    self.end("no confirm in time")
+                    raise SessionLost("no confirm in time")
+                event(log, "broker.blocked", logging.WARNING, waiting="confirm")
+        finally:
+            confirm.cancel()
+        await confirm
+
+    async def _is_blocked(self) -> bool:
+        transport = self._publishing.transport
+        if transport is None:
+            return False
+        try:
+            await asyncio.wait_for(transport.connection.ready(), 0.01)
+        except TimeoutError:
+            return True
+        return False
+
+    async def _within(self, step: Awaitable[Any]) -> Any:
+        """Await one broker operation, at most as long as the session lives."""
+        running = asyncio.ensure_future(step)
+        try:
+            await asyncio.wait({running, self._lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise SessionLost(self._lost.result())
+        finally:
+            if not running.done():
+                running.cancel()
+        try:
+            return running.result()
+        except (PublishError, DeliveryError):
+            raise
+        except (*_BROKER_ERRORS, asyncio.CancelledError) as error:
+            self.end(f"{type(error).__name__}: {error}")
+            raise SessionLost(str(error)) from error
+
+    def _delivery(self, message: DeliveredMessage) -> Delivery:
+        properties = message.header.properties
+        deliver = message.delivery
+        if not isinstance(deliver, Basic.Deliver) or deliver.delivery_tag is None:
+            raise TypeError("only basic.deliver brings deliveries")
+        wire = Wire(
+            body=message.body,
+            headers=properties.headers or {},
+            message_id=properties.message_id,
+            correlation_id=properties.correlation_id,
+            type=properties.message_type,
+            content_type=properties.content_type,
+            content_encoding=properties.content_encoding,
+            timestamp=properties.timestamp.timestamp() if properties.timestamp else None,
+            app_id=properties.app_id,
+        )
+        return Delivery(wire, deliver.delivery_tag, bool(deliver.redelivered), self)
+
+    def _on_closed(self, _: Any, error: BaseException | None) -> None:
+        self.end(f"{type(error).__name__}: {error}" if error else "closed")
+
+    def _on_cancelled(self, frame: Any) -> None:
+        self.end(f"the broker cancelled the consumer {frame.consumer_tag}")
+
+
+async def _connect(url: str) -> AbstractConnection:
+    return await aio_pika.connect(URL(url).update_query(heartbeat=HEARTBEAT_SECONDS), timeout=CONNECT_SECONDS)
+
+
+async def _close(connection: AbstractConnection) -> None:
+    try:
+        await asyncio.wait_for(connection.close(), CONNECT_SECONDS)
+    except _BROKER_ERRORS as error:
+        event(log, "connection.close_failed", logging.DEBUG, error=error)
+
+
+def _version(connection: AbstractConnection) -> str:
+    transport = connection.transport
+    if transport is None:
+        return ""
+    properties = transport.connection.server_properties
+    version = properties.get("version", "")
+    return version.decode() if isinstance(version, bytes) else str(version)
+
+
+def _properties(wire: Wire) -> Basic.Properties:
+    return Basic.Properties(
+        delivery_mode=2,
+        headers=dict(wire.headers),
+        message_id=wire.message_id,
+        correlation_id=wire.correlation_id,
+        message_type=wire.type,
+        content_type=wire.content_type,
+        content_encoding=wire.content_encoding,
+        timestamp=datetime.fromtimestamp(wire.timestamp, UTC) if wire.timestamp else None,
+        app_id=wire.app_id,
+    )

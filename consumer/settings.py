@@ -1,0 +1,186 @@
+"""The fleet node's own knobs: one frozen value, validated whole before anything starts.
+
+Reads `LAZARETTO_*` variables and `lazaretto.toml`; names that are no setting of any program are errors.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from consumer import policy
+from consumer.policy import Policies, Policy
+from gateway.contract import knobs
+from gateway.contract.topology import Lane, Topology
+
+Duration = Annotated[float, BeforeValidator(knobs.duration)]
+Size = Annotated[int, BeforeValidator(knobs.size)]
+
+
+_MAX_PORT = 65535
+
+
+class Isolation(StrEnum):
+    """Where a handler runs."""
+
+    PROCESS = "process"
+    INLINE = "inline"
+
+
+class SettingsInvalid(Exception):
+    """One line for each mistake."""
+
+
+class Settings(BaseSettings):
+    """Everything a node needs to know; the field's description is its line in `--help`."""
+
+    model_config = SettingsConfigDict(env_prefix=knobs.PREFIX, extra="ignore", frozen=True)
+
+    broker_url: str = Field(
+        "amqp://guest:guest@127.0.0.1:5673/", description="AMQP URLs, comma separated for a cluster"
+    )
+    data: Path = Field(Path(".lazaretto"), description="folder of everything that is kept on this machine")
+    store_url: str = Field("", description="SQLAlchemy URL of the store; default: SQLite in the data folder")
+    prefix: str = Field("tickets", pattern=r"^[A-Za-z0-9_-]{1,64}$", description="prefix of all exchanges and queues")
+    delay_unit: Duration = Field(1.0, gt=0, description="shortest delay of the retry ladder, duration")
+    queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
+    handler: str = Field("", description="package.module:function to run for each ticket")
+    lane: Lane = Field(Lane.WORK, description="work or suspects (the isolation lane)")
+    workers: int = Field(
+        0, ge=0, description="worker processes; default: one per core in the work lane, one for suspects"
+    )
+    isolation: Isolation = Field(
+        Isolation.PROCESS, description="process or inline (async handlers that need no isolation)"
+    )
+    fence: bool = Field(default=True, description="on or off: license each start in the store")
+    max_attempts: int = Field(3, ge=1, description="charged starts of an item")
+    max_crashes: int = Field(3, ge=1, description="runs of an item that may end with a dead worker")
+    max_interruptions: int = Field(20, ge=0, description="uncharged returns of an item")
+    backoff_base: Duration = Field(30.0, description="first backoff, doubled with each attempt, duration")
+    backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
+    run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
+    memory_limit: Size = Field(512 << 20, gt=0, description="current memory of one worker, size")
+    drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
+    lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
+    outage_window: Duration = Field(
+        60.0, description="redeliveries this long after a lost connection is back are its doing, duration"
+    )
+    publish_deadline: Duration = Field(
+        60.0, gt=0, description="wait for a confirm before the connection is started over, duration"
+    )
+    node: str = Field("127.0.0.1:0", description="address of health, readiness and metrics; port 0 picks a free one")
+    node_name: str = Field("", description="name of this node in histories; default: host name and process id")
+    log: str = Field("console", pattern="^(console|json)$", description="console or json")
+    max_body_bytes: Size = Field(524288, description="preflight of items that came past the door: body, size")
+    max_tokens: int = Field(128000, ge=1, description="the same: tokens")
+    max_attachments: int = Field(10, ge=0, description="the same: attachments")
+    encoding: str = Field("o200k_base", description="vocabulary that tokens are counted with")
+    kinds: dict[str, Any] = Field(
+        default_factory=dict, description='policies by kind, [kinds."support.ticket"] in the file'
+    )
+
+    @field_validator("node")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > _MAX_PORT:
+            raise ValueError("write host:port, for instance 127.0.0.1:0")
+        return value
+
+    @property
+    def broker_urls(self) -> list[str]:
+        """The brokers to try, in order."""
+        return [url.strip() for url in self.broker_url.split(",") if url.strip()]
+
+    @property
+    def store(self) -> str:
+        """The store's URL."""
+        return self.store_url or f"sqlite+aiosqlite:///{(self.data / 'station.db').resolve()}"
+
+    @property
+    def topology(self) -> Topology:
+        """All queue names."""
+        return Topology(prefix=self.prefix, delay_unit=self.delay_unit)
+
+    @property
+    def name(self) -> str:
+        """This node's name."""
+        return self.node_name or f"{socket.gethostname()}:{os.getpid()}"
+
+    @property
+    def slots(self) -> int:
+        """Runs at once."""
+        if self.workers:
+            return self.workers
+        return 1 if self.lane is Lane.SUSPECTS else os.cpu_count() or 1
+
+    @property
+    def policies(self) -> Policies:
+        """The policy of every kind."""
+        return policy.read(
+            Policy(
+                max_attempts=self.max_attempts,
+                max_crashes=self.max_crashes,
+                max_interruptions=self.max_interruptions,
+                backoff_base=self.backoff_base,
+                backoff_cap=self.backoff_cap,
+                run_deadline=self.run_deadline,
+                memory_limit=self.memory_limit,
+            ),
+            self.kinds,
+        )
+
+
+def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings of file, environment and command line (the later wins).
+
+    Raises SettingsInvalid with every mistake.
+    """
+    mistakes: list[str] = []
+    table: dict[str, Any] = {}
+    try:
+        table = knobs.read_table(environment)
+    except ValueError as error:
+        mistakes.append(str(error))
+    mistakes += knobs.unknown(environment, table)
+    given = {name: value for name, value in table.items() if knobs.PREFIX + name.upper() not in environment}
+    try:
+        settings = Settings(**{**given, **overrides})
+    except ValidationError as error:
+        mistakes += [f"{knobs.PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors()]
+        raise SettingsInvalid("\n".join(mistakes)) from error
+    mistakes += _contradictions(settings)
+    if mistakes:
+        raise SettingsInvalid("\n".join(mistakes))
+    return settings
+
+
+def describe() -> str:
+    """Return one line for each setting: name, default, meaning."""
+    lines = []
+    for name, item in Settings.model_fields.items():
+        default = "" if name == "kinds" else item.default
+        lines.append(f"  {knobs.PREFIX}{name.upper():20} {item.description} (default: {default})")
+    return "\n".join(lines)
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    found: list[str] = []
+    try:
+        _ = settings.policies
+    except ValueError as error:
+        found += str(error).splitlines()
+    if not settings.broker_urls:
+        found.append("LAZARETTO_BROKER_URL names no broker")
+    if settings.lane is Lane.SUSPECTS and settings.isolation is Isolation.INLINE:
+        found.append("the suspects lane needs worker processes: leave out --isolation inline")
+    if settings.lane is Lane.SUSPECTS and settings.workers > 1:
+        found.append("the suspects lane takes one item at a time: leave out --workers, or start more nodes")
+    if ":" not in settings.handler:
+        found.append("name the handler: --handler package.module:function")
+    return found

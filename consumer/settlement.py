@@ -1,0 +1,168 @@
+"""The only place that acknowledges (P6): decision, journal, publish, confirm, ack, in this order and never another.
+
+Whatever ends a start passes through here: success, failure, death, release, a copy, a message nobody understands. A
+session that is lost on the way leaves the broker's copy as the truth (P3).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from consumer.fence import Fence, FenceUnavailable, Superseded
+from consumer.journal import Journal
+from consumer.session import Delivery, SessionLost
+from consumer.verdict import Decision, next_message
+from gateway.contract.envelope import Envelope, Malformed, encode, encode_malformed
+from gateway.contract.journal import Event, EventName, Verdict
+from gateway.contract.logs import event
+from gateway.contract.outcomes import Outcome, Reason
+from gateway.contract.topology import Lane, Topology
+
+log = logging.getLogger("consumer.settlement")
+
+T = TypeVar("T")
+_FENCE_PAUSE: Final = 0.5
+
+
+class Settlement:
+    """Settles the deliveries of one node in one lane."""
+
+    def __init__(self, topology: Topology, fence: Fence, *, node: str, lane: Lane) -> None:
+        self._topology = topology
+        self._fence = fence
+        self._node = node
+        self._lane = lane
+        self.fence_answers = True
+        """False while the store gives no answer; the node is not ready then."""
+
+    async def settle(
+        self, delivery: Delivery, journal: Journal, envelope: Envelope, decision: Decision, **data: Any
+    ) -> Decision | None:
+        """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
+
+        The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
+        Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
+        """
+        recorded = await self.ask_fence(
+            delivery, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision), patient=True
+        )
+        if isinstance(recorded, Superseded):
+            await self.drop(delivery, journal, envelope, recorded.why)
+            return None
+        events = self._events(envelope, recorded, data)
+        message = encode(next_message(envelope, recorded))
+        match recorded.verdict:
+            case Verdict.ACK | Verdict.DISCARD:
+                await journal.write(*events)
+            case Verdict.RETRY | Verdict.RELEASE:
+                route = self._topology.to_delay(recorded.lane, recorded.delay)
+                await _both(delivery.session.publish(route, message), journal.write(*events))
+            case Verdict.QUARANTINE:
+                route = self._topology.to_quarantine(envelope.kind)
+                await _both(delivery.session.publish(route, message), journal.write(*events))
+        await delivery.session.acknowledge(delivery)
+        return recorded
+
+    async def drop(self, delivery: Delivery, journal: Journal, envelope: Envelope, why: str) -> None:
+        """Acknowledge a copy whose start is on record elsewhere; raises SessionLost."""
+        event(log, "copy.dropped", logging.WARNING, ticket=envelope.ticket, stamp=envelope.stamp, why=why)
+        await journal.write(self._event(EventName.DROPPED, envelope, {"why": why, "lane": self._lane}))
+        await delivery.session.acknowledge(delivery)
+
+    async def settle_malformed(self, delivery: Delivery, journal: Journal, malformed: Malformed) -> None:
+        """Send what cannot be understood to quarantine as it came (P12); raises SessionLost."""
+        event(log, "item.malformed", logging.WARNING, ticket=malformed.ticket, detail=malformed.detail)
+        data = {"reason": Reason.MALFORMED, "detail": malformed.detail, "lane": self._lane}
+        quarantined = Event(
+            event=EventName.QUARANTINED,
+            at=time.time(),
+            ticket=malformed.ticket,
+            kind=malformed.kind,
+            node=self._node,
+            data=data,
+        )
+        await _both(
+            delivery.session.publish(
+                self._topology.to_quarantine(malformed.kind), encode_malformed(malformed, reason=Reason.MALFORMED)
+            ),
+            journal.write(quarantined),
+        )
+        await delivery.session.acknowledge(delivery)
+
+    async def ask_fence(self, delivery: Delivery, ask: Callable[[], Awaitable[T]], *, patient: bool = False) -> T:
+        """Ask until the store answers or the session ends; raises SessionLost.
+
+        A `patient` question is asked once even without a session: a decision on record spares the item a second run.
+        """
+        while patient or not delivery.session.is_lost:
+            try:
+                answer = await ask()
+            except FenceUnavailable as error:
+                patient = False
+                if self.fence_answers:
+                    event(log, "fence.unavailable", logging.ERROR, error=error, retry_after=_FENCE_PAUSE)
+                self.fence_answers = False
+                await delivery.session.ends_within(_FENCE_PAUSE)
+            else:
+                if not self.fence_answers:
+                    event(log, "fence.answers")
+                self.fence_answers = True
+                return answer
+        raise SessionLost("the session ended before the fence answered")
+
+    def started(self, envelope: Envelope, **data: Any) -> Event:
+        """Return the event that a run began."""
+        return self._event(EventName.STARTED, envelope, {"lane": self._lane, **data})
+
+    def _events(self, envelope: Envelope, decision: Decision, data: dict[str, Any]) -> list[Event]:
+        found: list[Event] = []
+        if decision.outcome is not None and decision.record is not None:
+            name = _NAMES.get(decision.outcome, EventName.FINISHED)
+            facts = {
+                "outcome": decision.outcome,
+                "verdict": decision.verdict,
+                "lane": self._lane,
+                "seconds": decision.record.seconds,
+                "started_at": decision.record.started,
+                "worker": decision.record.worker,
+                "code": decision.record.code,
+                "detail": decision.detail,
+                "delay": decision.delay,
+                "to_lane": decision.lane,
+                **data,
+            }
+            found.append(self._event(name, envelope, facts))
+        ended = {"reason": decision.reason, "detail": decision.detail, "outcome": decision.outcome}
+        if decision.verdict is Verdict.QUARANTINE:
+            found.append(self._event(EventName.QUARANTINED, envelope, ended))
+        elif decision.verdict is Verdict.DISCARD:
+            found.append(self._event(EventName.DISCARDED, envelope, ended))
+        return found
+
+    def _event(self, name: EventName, envelope: Envelope, data: dict[str, Any]) -> Event:
+        return Event(
+            event=name,
+            at=time.time(),
+            ticket=envelope.ticket,
+            kind=envelope.kind,
+            node=self._node,
+            stamp=envelope.stamp,
+            crashes=envelope.crashes,
+            data=data,
+        )
+
+
+_NAMES: Final = {
+    Outcome.LOST: EventName.CLAIMED,
+    Outcome.OUTAGE: EventName.CLAIMED,
+    Outcome.RELEASED: EventName.RELEASED,
+}
+
+
+async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
+    """Await both to their end, then raise what failed: neither may go on unobserved."""
+    for result in await asyncio.gather(first, second, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

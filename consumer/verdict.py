@@ -1,0 +1,232 @@
+"""What follows from an outcome: the next message of the item, its lane and its delay, or its end.
+
+Pure: randomness and clocks come in as arguments. A decision is a value that can be written down and repeated, so that
+whoever finds it after a crash carries it out instead of deciding anew.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from consumer.policy import OnExhausted, Policy
+from gateway.contract.envelope import Admission, Envelope, Spent, supersede
+from gateway.contract.history import RunRecord
+from gateway.contract.journal import Verdict
+from gateway.contract.outcomes import CHARGED, CRASHES, Outcome, Reason
+from gateway.contract.topology import Lane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run, or the wait for one, ended: the facts a decision rests on."""
+
+    outcome: Outcome
+    record: RunRecord
+    detail: str = ""
+    error_type: str | None = None
+    after: float | None = None
+    """Seconds that must pass at least before the next run."""
+    spent: Spent = field(default_factory=Spent)
+    admission: Admission | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is done about one start, once and for all; the numbers are those of the next message."""
+
+    verdict: Verdict
+    outcome: Outcome | None
+    """None where a claim ended the item without a run."""
+    attempt: int
+    crashes: int
+    interruptions: int
+    record: RunRecord | None
+    lane: Lane = Lane.WORK
+    delay: float = 0.0
+    """Seconds in the delay ladder."""
+    suspect: str | None = None
+    reason: Reason | None = None
+    detail: str = ""
+    spent: Spent = field(default_factory=Spent)
+    admission: Admission | None = None
+
+    @property
+    def final(self) -> bool:
+        """True when nothing of this generation may start any more."""
+        return self.verdict in _FINAL
+
+
+_FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
+_UNCHARGED_FLOOR: Final = frozenset({Outcome.LOST, Outcome.OUTAGE})
+
+
+def backoff(attempt: int, policy: Policy, jitter: float) -> float:
+    """Return the delay before run `attempt + 1` in seconds: exponential, capped, with full jitter in [0, 1) (C4)."""
+    return jitter * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(attempt - 1, 63))
+
+
+def decide(
+    envelope: Envelope, ending: Ending, policy: Policy, *, jitter: float, reclaim_floor: float = 0.0
+) -> Decision:
+    """Decide about one ended start.
+
+    `jitter` is a random number in [0, 1). `reclaim_floor` in seconds is the shortest delay of an item whose holder
+    vanished; it exceeds the grace after which a cut-off run is killed, so that one item never runs twice at once (P10).
+    """
+    outcome = ending.outcome
+    charged, crashed = outcome in CHARGED, outcome in CRASHES
+    attempt = envelope.attempt + charged
+    crashes = envelope.crashes + crashed
+    uncharged = outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}
+    interruptions = envelope.interruptions + uncharged
+    plan: dict[str, Any] = {
+        "outcome": outcome,
+        "record": ending.record,
+        "detail": ending.detail,
+        "spent": ending.spent,
+        "admission": ending.admission,
+        "attempt": attempt,
+        "crashes": crashes,
+        "interruptions": interruptions,
+    }
+    if outcome is Outcome.SUCCEEDED:
+        return Decision(verdict=Verdict.ACK, **plan)
+    over = _hopeless(ending, policy) or _used_up(policy, plan, crashed=crashed, charged=charged)
+    if over is not None:
+        ends = policy.on_exhausted is OnExhausted.DISCARD and outcome is not Outcome.MALFORMED
+        return Decision(verdict=Verdict.DISCARD if ends else Verdict.QUARANTINE, reason=over, **plan)
+    suspect = _suspect(envelope, outcome)
+    delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
+    if outcome in _UNCHARGED_FLOOR:
+        delay = max(delay, reclaim_floor)
+    return Decision(
+        verdict=Verdict.RETRY if charged or outcome is Outcome.DEPENDENCY else Verdict.RELEASE,
+        lane=Lane.SUSPECTS if suspect else Lane.WORK,
+        suspect=suspect,
+        delay=max(delay, ending.after or 0.0),
+        **plan,
+    )
+
+
+def end_at_claim(envelope: Envelope, verdict: Verdict, reason: Reason, detail: str) -> Decision:
+    """Decide about an item whose budget was used up before this delivery: it ends without another record."""
+    return Decision(
+        verdict=verdict,
+        outcome=None,
+        attempt=envelope.attempt,
+        crashes=envelope.crashes,
+        interruptions=envelope.interruptions,
+        record=None,
+        reason=reason,
+        detail=detail,
+    )
+
+
+def next_message(envelope: Envelope, decision: Decision) -> Envelope:
+    """Return the message that carries the decision: for a lane, or for quarantine with its reason."""
+    final = decision.final
+    return supersede(
+        envelope,
+        attempt=envelope.attempt if final else decision.attempt,
+        crashes=decision.crashes,
+        interruptions=decision.interruptions,
+        suspect=envelope.suspect if final else decision.suspect,
+        spent=envelope.spent + decision.spent,
+        history=envelope.history if decision.record is None else envelope.history.add(decision.record),
+        admission=envelope.admission or decision.admission,
+        reason=str(decision.reason) if decision.reason else None,
+        detail=decision.detail or None if final else None,
+    )
+
+
+def write(decision: Decision) -> str:
+    """Return the decision as text for the store."""
+    admission = decision.admission
+    return orjson.dumps(
+        {
+            "verdict": decision.verdict,
+            "outcome": decision.outcome,
+            "attempt": decision.attempt,
+            "crashes": decision.crashes,
+            "interruptions": decision.interruptions,
+            "record": None if decision.record is None else decision.record.packed(),
+            "lane": decision.lane,
+            "delay": decision.delay,
+            "suspect": decision.suspect,
+            "reason": decision.reason,
+            "detail": decision.detail,
+            "spent": [decision.spent.tokens, decision.spent.usd],
+            "admission": None
+            if admission is None
+            else {name: getattr(admission, name) for name in Admission.__slots__},
+        }
+    ).decode()
+
+
+def read(text: str) -> Decision:
+    """Read a decision that `write` wrote; raises ValueError when it is none."""
+    try:
+        row = orjson.loads(text)
+        tokens, usd = row["spent"]
+        return Decision(
+            verdict=Verdict(row["verdict"]),
+            outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+            attempt=row["attempt"],
+            crashes=row["crashes"],
+            interruptions=row["interruptions"],
+            record=None if row["record"] is None else RunRecord.unpacked(row["record"]),
+            lane=Lane(row["lane"]),
+            delay=row["delay"],
+            suspect=row["suspect"],
+            reason=None if row["reason"] is None else Reason(row["reason"]),
+            detail=row["detail"],
+            spent=Spent(tokens=tokens, usd=usd),
+            admission=None if row["admission"] is None else Admission(**row["admission"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a decision: {error}") from error
+
+
+def _hopeless(ending: Ending, policy: Policy) -> Reason | None:
+    match ending.outcome:
+        case Outcome.REJECTED:
+            return Reason.REJECTED
+        case Outcome.OVERSPENT:
+            return Reason.OVERSPENT
+        case Outcome.INADMISSIBLE:
+            return Reason.INADMISSIBLE
+        case Outcome.MALFORMED:
+            return Reason.MALFORMED
+        case Outcome.FAILED if ending.error_type is not None and _named(ending.error_type, policy.permanent):
+            return Reason.REJECTED
+        case _:
+            return None
+
+
+def _named(error_type: str, permanent: frozenset[str]) -> bool:
+    """Tell whether a policy names the class, by its full name or by the last part alone."""
+    return error_type in permanent or error_type.rpartition(".")[2] in permanent
+
+
+def _used_up(policy: Policy, plan: dict[str, Any], *, crashed: bool, charged: bool) -> Reason | None:
+    if crashed and plan["crashes"] >= policy.max_crashes:
+        return Reason.CRASHES_EXHAUSTED
+    if charged and plan["attempt"] > policy.max_attempts:
+        return Reason.CRASHES_EXHAUSTED if crashed else Reason.ATTEMPTS_EXHAUSTED
+    if not charged and plan["interruptions"] > policy.max_interruptions:
+        return Reason.INTERRUPTIONS_EXHAUSTED
+    return None
+
+
+def _suspect(envelope: Envelope, outcome: Outcome) -> str | None:
+    """Return why the next run belongs in the isolation lane, or None for the work lane (P13)."""
+    if outcome in CRASHES:
+        return outcome.value
+    if outcome is Outcome.FAILED:
+        return None
+    if outcome is Outcome.TIMED_OUT and any(
+        record.outcome is Outcome.TIMED_OUT for record in envelope.history if record.attempt < envelope.attempt
+    ):
+        return outcome.value
+    return envelope.suspect
