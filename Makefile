@@ -1,0 +1,40 @@
+# Every target sets up what it needs first. `make` alone says what there is.
+PYTHON_BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help setup up test demo check format lock
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## create .venv with the pinned dependencies, install RabbitMQ if it is missing
+	@scripts/setup
+
+up: setup ## run broker, door, station and two consumers in the foreground; Ctrl-C stops them
+	@$(PYTHON_BIN)/python -m scripts.up
+
+test: setup ## run every test against a real broker; ARGS="-k name" narrows it down
+	$(PYTHON_BIN)/python -m pytest $(ARGS)
+
+demo: setup ## the story of ticket 9417, start to end
+	@$(PYTHON_BIN)/python -m tests.acceptance.demo
+
+check: setup ## format, lint, types, dead code, architecture
+	$(PYTHON_BIN)/ruff format --check .
+	$(PYTHON_BIN)/ruff check .
+	$(PYTHON_BIN)/mypy
+	$(PYTHON_BIN)/vulture
+	$(PYTHON_BIN)/python -m pytest -q tests/architecture
+
+format: setup ## format the code and apply the safe fixes
+	$(PYTHON_BIN)/ruff format .
+	$(PYTHON_BIN)/ruff check --fix .
+
+# pip-tools has a virtual environment of its own: what writes the lock is not in the lock.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .venv/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
+	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host pyproject.toml
+
+lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinned unless UPGRADE=--upgrade
+	$(PYTHON_BIN)/python -m venv .venv/lock
+	.venv/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
+	$(COMPILE) $(UPGRADE) --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) --extra dev --extra fast --output-file requirements-dev.lock

@@ -1,0 +1,1 @@
+"""What `make` runs on a developer's machine; no part of the installed package."""
