@@ -4,11 +4,10 @@ Owns every `lz-` header. Never guesses: what cannot be read for certain is `Malf
 Broker headers (`x-...`) are never read for a decision and never copied on (protocol, "One item").
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-import orjson
 
 from gateway.contract.history import History
 from gateway.contract.ids import UNKNOWN_KIND, TicketId, adopted_ticket_id, is_kind, is_ticket_id, uuid7
@@ -153,9 +152,7 @@ def encode(envelope: Envelope) -> Wire:
 
 def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
     """Return the message that brings what could not be understood into quarantine: raw body, headers as text."""
-    shown = orjson.dumps(
-        dict(malformed.wire.headers), default=repr, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
-    ).decode("utf-8", "replace")
+    shown = json.dumps(dict(malformed.wire.headers), default=repr)  # not orjson: it refuses what hostile headers hold
     return Wire(
         body=malformed.wire.body,
         headers={

@@ -115,6 +115,8 @@ def decode(body: bytes) -> tuple[Event, ...]:
     """Read one batch; raises ValueError naming what is wrong with it."""
     try:
         rows = orjson.loads(body)
+        if not isinstance(rows, list):
+            raise TypeError("no list of events")
         return tuple(_event(row) for row in rows)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a journal batch: {type(error).__name__}: {error}") from error

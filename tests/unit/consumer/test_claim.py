@@ -1,0 +1,76 @@
+"""What a delivery licenses (P1, P8, P12)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.claim import Discard, Outage, Quarantine, Reclaim, Run, claim
+from consumer.policy import OnExhausted, Policy
+from gateway.contract.envelope import Envelope, Malformed
+from gateway.contract.history import History, RunRecord
+from gateway.contract.ids import TicketId
+from gateway.contract.outcomes import Outcome, Reason
+from gateway.contract.wire import Wire
+
+NOW = 1_000_000.0
+POLICY = Policy()
+
+
+def item(**changes: int) -> Envelope:
+    return Envelope(ticket=TicketId("9417"), kind="support.ticket", body=b"", content_type="text/plain", **changes)
+
+
+def judged(envelope: Envelope | Malformed, *, redelivered: bool = False, outage: Outage | None = None) -> object:
+    return claim(envelope, redelivered=redelivered, policy=POLICY, outage=outage, now=NOW)
+
+
+def test_only_what_was_never_handed_over_may_run() -> None:
+    assert isinstance(judged(item()), Run)
+    assert isinstance(judged(item(), redelivered=True), Reclaim)
+
+
+@given(st.integers(1, 10), st.integers(0, 10), st.integers(0, 40), st.booleans())
+def test_nothing_over_any_budget_ever_runs(
+    attempt: int,
+    crashes: int,
+    interruptions: int,
+    redelivered: bool,  # noqa: FBT001  a drawn value
+) -> None:
+    decided = judged(item(attempt=attempt, crashes=crashes, interruptions=interruptions), redelivered=redelivered)
+    within = attempt <= 3 and crashes < 3 and interruptions <= 20
+    assert isinstance(decided, Quarantine) is not within
+    assert isinstance(decided, Run) is (within and not redelivered)
+
+
+def test_a_kind_that_keeps_no_exhausted_items_ends_in_a_record() -> None:
+    policy = Policy(on_exhausted=OnExhausted.DISCARD)
+    decided = claim(item(attempt=4), redelivered=False, policy=policy, outage=None, now=NOW)
+    assert decided == Discard(item(attempt=4), Reason.ATTEMPTS_EXHAUSTED, "asks for run 4 of at most 3")
+
+
+def test_what_cannot_be_understood_goes_to_quarantine_raw() -> None:
+    malformed = Malformed(detail="lz-schema is 2", ticket=TicketId("x"), kind="unknown", wire=Wire(body=b"x"))
+    assert judged(malformed, redelivered=True) == Quarantine(malformed, Reason.MALFORMED, "lz-schema is 2")
+
+
+def outcome_of(envelope: Envelope, outage: Outage | None) -> Outcome:
+    decided = judged(envelope, redelivered=True, outage=outage)
+    assert isinstance(decided, Reclaim)
+    return decided.outcome
+
+
+def test_a_redelivery_in_this_nodes_own_outage_is_uncharged() -> None:
+    assert outcome_of(item(), Outage(until=NOW + 1, window=60)) is Outcome.OUTAGE
+
+
+def test_a_redelivery_after_the_window_or_without_an_outage_is_a_loss() -> None:
+    assert outcome_of(item(), Outage(until=NOW - 1, window=60)) is Outcome.LOST
+    assert outcome_of(item(), None) is Outcome.LOST
+
+
+def test_a_second_outage_of_one_item_within_the_window_is_a_loss() -> None:
+    earlier = RunRecord(attempt=1, outcome=Outcome.OUTAGE, started=NOW - 30)
+    again = Envelope(
+        ticket=TicketId("9417"), kind="k", body=b"", content_type="text/plain", history=History((earlier,))
+    )
+    assert outcome_of(again, Outage(until=NOW + 1, window=60)) is Outcome.LOST
+    assert outcome_of(again, Outage(until=NOW + 1, window=20)) is Outcome.OUTAGE
