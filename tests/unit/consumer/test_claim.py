@@ -1,5 +1,7 @@
 """What a delivery licenses (P1, P8, P12)."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,8 @@ POLICY = Policy()
 
 
 def item(**changes: int) -> Envelope:
-    return Envelope(ticket=TicketId("9417"), kind="support.ticket", body=b"", content_type="text/plain", **changes)
+    plain = Envelope(ticket=TicketId("9417"), kind="support.ticket", body=b"", content_type="text/plain")
+    return replace(plain, **changes)
 
 
 def judged(envelope: Envelope | Malformed, *, redelivered: bool = False, outage: Outage | None = None) -> object:

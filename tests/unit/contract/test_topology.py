@@ -17,7 +17,7 @@ def walk(route: Route, ladder: Topology) -> float:
     assert lane in set(Lane)
     first = int(route.exchange.rpartition(".")[2])
     taken = [level for level in range(first, -1, -1) if bits[LEVELS - 1 - level] == "1"]
-    return sum(ladder.delay_unit * 2**level for level in taken)
+    return ladder.delay_unit * sum(1 << level for level in taken)
 
 
 @given(st.floats(0, 2 * MAX_DELAY_SECONDS))
