@@ -1,7 +1,5 @@
 """What a delivery licenses (P1, P8, P12)."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +15,16 @@ NOW = 1_000_000.0
 POLICY = Policy()
 
 
-def item(**changes: int) -> Envelope:
-    plain = Envelope(ticket=TicketId("9417"), kind="support.ticket", body=b"", content_type="text/plain")
-    return replace(plain, **changes)
+def item(attempt: int = 1, crashes: int = 0, interruptions: int = 0) -> Envelope:
+    return Envelope(
+        ticket=TicketId("9417"),
+        kind="support.ticket",
+        body=b"",
+        content_type="text/plain",
+        attempt=attempt,
+        crashes=crashes,
+        interruptions=interruptions,
+    )
 
 
 def judged(envelope: Envelope | Malformed, *, redelivered: bool = False, outage: Outage | None = None) -> object:
