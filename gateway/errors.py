@@ -22,6 +22,7 @@ Owns type, title, status and whether a retry helps; never repeats a byte of the 
         ├── 503 not-accepted            no confirm, whatever the cause; `reason` names it
         ├── 503 overloaded
         ├── 503 draining
+        ├── 503 not-ready               the answer of /readyz
         ├── 503 status-unavailable      the store of ticket states cannot be read
         └── 500 internal                our own bug
 """
@@ -52,6 +53,8 @@ class Problem:
     """Seconds."""
     reason: str | None = None
     violations: Sequence[Violation] = ()
+    members: Mapping[str, object] = field(default_factory=dict)
+    """Further members of the document."""
     headers: Mapping[str, str] = field(default_factory=dict)
     close: bool = False
     """Whether the connection cannot be used further, because its input was left unread."""
@@ -77,6 +80,7 @@ def response(problem: Problem, *, request_id: str, instance: str) -> web.Respons
         document["reason"] = problem.reason
     if problem.violations:
         document["violations"] = [violation_document(violation) for violation in problem.violations]
+    document.update(problem.members)
     headers = {"Content-Type": CONTENT_TYPE, **problem.headers}
     if problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
@@ -198,6 +202,20 @@ def draining() -> Problem:
         retry_after=1,
         reason="draining",
         close=True,
+    )
+
+
+def not_ready(reason: str, checks: Mapping[str, object]) -> Problem:
+    """503: a publish would not be confirmed now."""
+    return Problem(
+        code="not-ready",
+        status=503,
+        title="Not ready",
+        detail="A ticket sent now would not be accepted.",
+        retryable=True,
+        retry_after=1,
+        reason=reason,
+        members={"checks": checks},
     )
 
 

@@ -109,7 +109,7 @@ class Publisher:
                     logs.event(log, "broker_unreachable", logging.WARNING, error=error)
                 failures += 1
                 pause = min(_RECONNECT_CAP, _RECONNECT_FIRST * 2 ** min(failures, 8))
-                await asyncio.sleep(random.uniform(_RECONNECT_FIRST, pause))  # noqa: S311 - spreads load, guards nothing
+                await asyncio.sleep(random.uniform(_RECONNECT_FIRST, pause))
                 continue
             failures = 0
             try:

@@ -86,12 +86,12 @@ class Watch:
                 await self._declare(self._connection)
                 return broker.version(self._connection)
             except broker.LOST as error:
-                await self._drop()
+                await self.close()
                 if time.monotonic() > give_up:
                     raise broker.BrokerUnreachable(str(error)) from error
                 await asyncio.sleep(_RETRY)
             except broker.TopologyConflict:
-                await self._drop()
+                await self.close()
                 raise
 
     async def run(self) -> None:
@@ -113,10 +113,10 @@ class Watch:
                     self._seen_at = -BLIND_AFTER
                 except broker.LOST as error:
                     logs.event(log, "watching_connection_lost", logging.WARNING, error=error)
-                await self._drop()
+                await self.close()
                 await asyncio.sleep(_RETRY)
         finally:
-            await self._drop()
+            await self.close()
 
     async def _declare(self, connection: AbstractConnection) -> None:
         new = await broker.declare(connection, self._topology)
@@ -139,7 +139,8 @@ class Watch:
             with contextlib.suppress(TimeoutError):
                 await broker.within(self._look_now.wait(), LOOK_EVERY)
 
-    async def _drop(self) -> None:
+    async def close(self) -> None:
+        """Let go of the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await broker.close(connection)

@@ -1,0 +1,66 @@
+"""The documents that the door answers with, when all is well.
+
+Owns their members. Problems are in `gateway.errors`.
+"""
+
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from gateway.contract.envelope import Admission
+from gateway.contract.outcomes import TicketState
+from gateway.preflight.examination import Passed
+from gateway.station.store import TicketStatus
+
+_IN_WORDS: Final = {
+    TicketState.ACCEPTED: "We have it; it waits for its turn.",
+    TicketState.RUNNING: "It is being worked on.",
+    TicketState.RETRYING: "It will be tried again.",
+    TicketState.DONE: "It is done.",
+    TicketState.QUARANTINED: "A person is looking at it.",
+    TicketState.DISCARDED: "It was ended without success.",
+}
+
+
+def document(value: dict[str, Any], *, status: int = 200) -> web.Response:
+    """Return a JSON document as an answer."""
+    return web.Response(body=orjson.dumps(value), status=status, headers={"Content-Type": "application/json"})
+
+
+def receipt(ticket: str | None, admission: Admission, received: float, passed: Passed) -> dict[str, Any]:
+    """Return what a client gets for an admitted ticket, or (without an id) for one that would be."""
+    checks: dict[str, Any] = {
+        "bytes": admission.bytes,
+        "charset": admission.charset,
+        "tokens": admission.tokens,
+        "exact": admission.exact,
+        "attachments": admission.attachments,
+    }
+    if passed.admission.facts.warnings:
+        checks["warnings"] = list(passed.admission.facts.warnings)
+    if passed.admission.marked:
+        checks["marked"] = [rule.value for rule in passed.admission.marked]
+    if ticket is None:
+        return {"admissible": True, "kind": passed.ticket.kind, "checks": checks}
+    return {
+        "id": ticket,
+        "state": "accepted",
+        "status_url": f"/v1/tickets/{ticket}",
+        "received_at": received,
+        "checks": checks,
+    }
+
+
+def status(found: TicketStatus) -> dict[str, Any]:
+    """Return where a ticket stands, as its client sees it."""
+    return {
+        "id": found.ticket,
+        "kind": found.kind,
+        "state": found.state.value,
+        "attempts": found.attempts,
+        "generation": found.generation,
+        "updated_at": found.updated_at,
+        "detail": found.detail,
+        "message": _IN_WORDS[found.state],
+    }

@@ -1,0 +1,289 @@
+"""The client API: the only place that knows which status stands for what happened.
+
+Owns reading requests and writing answers. Decides nothing: preflight admits or refuses, the publisher's fate accepts.
+"""
+
+import re
+import time
+from typing import Any, Final, assert_never
+
+from aiohttp import web
+
+from gateway import answers, errors, openapi
+from gateway.admission import Facts, Refused
+from gateway.body import Body, read_body
+from gateway.confirm_channel import Fate
+from gateway.contract.envelope import Admission, Envelope
+from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, is_ticket_id, uuid7
+from gateway.door import DRAINING, Door
+from gateway.errors import Problem
+from gateway.preflight.examination import Passed
+from gateway.preflight.offload import Busy
+from gateway.preflight.ticket import SUPPORTED_TYPES, Submission, Ticket
+from gateway.preflight.tokens import OutOfTime
+from gateway.serving import REQUEST_ID, expect_later, invite, problem
+from gateway.tickets import Refusal, StatusUnavailable
+from gateway.watch import Obstacle
+
+ANONYMOUS: Final = "anonymous"
+_KEY: Final = re.compile(r'"[\x20-\x21\x23-\x7e]{1,253}"|[\x21\x23-\x7e]{1,255}')
+"""A string of RFC 8941 as the Idempotency-Key draft has it, or the bare key that most clients send."""
+_JSON: Final = ("application/json", "application/problem+json", "application/*", "*/*")
+
+_RETRY_AFTER: Final[dict[str, int]] = {
+    Fate.CLOSED: 1,
+    Fate.TIMED_OUT: 1,
+    Fate.DISCONNECTED: 2,
+    Fate.NACKED: 2,
+    Fate.UNROUTABLE: 3,
+    Fate.BLOCKED: 5,
+    Obstacle.UNSEEN: 2,
+    Obstacle.UNSETTLED: 3,
+    Obstacle.QUEUE_FULL: 5,
+}
+
+
+class Routes:
+    """The handlers of one door."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def table(self) -> list[web.RouteDef]:
+        """Return every route the door has; `openapi.document` describes exactly these."""
+        return [
+            web.post("/v1/tickets", self.submit, expect_handler=expect_later),
+            web.post("/v1/tickets:check", self.check, expect_handler=expect_later),
+            web.get("/v1/tickets/{id}", self.status),
+            web.get("/v1/limits", self.limits),
+            web.get("/healthz", self.health),
+            web.get("/readyz", self.ready),
+            web.get("/metrics", self.metrics),
+            web.get("/openapi.json", self.description),
+        ]
+
+    async def submit(self, request: web.Request) -> web.StreamResponse:
+        """Take a ticket in: 202 once the broker confirmed it."""
+        obstacle = self._door.obstacle()
+        if obstacle is not None:
+            return self._end(request, _closed(obstacle), outcome="unavailable")
+        return await self._examined(request, publish=True)
+
+    async def check(self, request: web.Request) -> web.StreamResponse:
+        """Say what `submit` would say of the ticket itself, and publish nothing."""
+        return await self._examined(request, publish=False)
+
+    async def status(self, request: web.Request) -> web.StreamResponse:
+        """Tell where a ticket stands."""
+        ticket = request.match_info["id"]
+        if not is_ticket_id(ticket):
+            return problem(request, errors.no_such_ticket())
+        try:
+            found = await self._door.tickets.status(ticket)
+        except StatusUnavailable:
+            return problem(request, errors.status_unavailable())
+        return problem(request, errors.no_such_ticket()) if found is None else answers.document(answers.status(found))
+
+    async def limits(self, _: web.Request) -> web.StreamResponse:
+        """Tell what the door lets in, so that a client need not find out by being refused."""
+        limits = self._door.limits
+        return answers.document(
+            {
+                "max_body_bytes": limits.max_body_bytes,
+                "max_tokens": limits.max_tokens,
+                "encoding": self._door.settings.encoding,
+                "max_attachments": limits.max_attachments,
+                "max_attachment_bytes": limits.max_attachment_bytes,
+                "attachment_types": list(limits.attachment_types),
+                "content_types": list(SUPPORTED_TYPES),
+                "content_encodings": ["identity", "gzip", "deflate"],
+                "body_deadline_seconds": self._door.settings.body_deadline,
+            }
+        )
+
+    async def health(self, _: web.Request) -> web.StreamResponse:
+        """Alive, whatever the broker does."""
+        return answers.document({"alive": True})
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """Whether a publish would be confirmed now. The store is reported, but tickets do not need it."""
+        obstacle = self._door.obstacle()
+        store = await self._door.tickets.store_reachable()
+        checks: dict[str, object] = {
+            "publish": "ok" if obstacle is None else str(obstacle),
+            "store": "ok" if store else "unreachable",
+        }
+        if obstacle is not None:
+            return problem(request, errors.not_ready(str(obstacle), checks))
+        return answers.document({"ready": True, "checks": checks})
+
+    async def metrics(self, _: web.Request) -> web.StreamResponse:
+        """The door's figures for Prometheus."""
+        return web.Response(
+            body=self._door.metrics.exposition(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
+
+    async def description(self, _: web.Request) -> web.StreamResponse:
+        """The description of all this."""
+        return answers.document(openapi.document())
+
+    async def _examined(self, request: web.Request, *, publish: bool) -> web.StreamResponse:
+        key, wrong = _idempotency_key(request)
+        if wrong is None and not _takes_json(request):
+            wrong = errors.not_acceptable()
+        if wrong is not None:
+            return self._end(request, wrong, outcome="refused")
+        expected = min(request.content_length or self._door.limits.max_body_bytes, self._door.limits.max_body_bytes)
+        with self._door.holding(expected) as fits:
+            if not fits:
+                return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
+            await invite(request, self._door.limits.max_body_bytes)
+            body = await read_body(
+                request,
+                max_bytes=self._door.limits.max_body_bytes,
+                seconds=self._door.settings.body_deadline,
+            )
+            if isinstance(body, Refused):
+                return self._refuse(request, body, body=None, publish=publish)
+            return await self._judged(request, body, key, publish=publish)
+
+    async def _judged(self, request: web.Request, body: Body, key: str | None, *, publish: bool) -> web.StreamResponse:
+        self._door.metrics.body_bytes.observe(len(body.content))
+        started = time.perf_counter()
+        verdict = await self._door.examiner.examine(
+            Submission(
+                body=body.content,
+                content_type=request.headers.get("Content-Type"),
+                kind=_kind_beside(request),
+            )
+        )
+        self._door.metrics.check_seconds.labels(rule="all").observe(time.perf_counter() - started)
+        match verdict:
+            case Passed():
+                return await self._passed(request, body, key, verdict, publish=publish)
+            case Refused():
+                return self._refuse(request, verdict, body=body.content, publish=publish)
+            case Busy() | OutOfTime():
+                return self._end(request, errors.overloaded("preflight"), outcome="unavailable")
+            case _:
+                assert_never(verdict)
+
+    async def _passed(
+        self, request: web.Request, body: Body, key: str | None, passed: Passed, *, publish: bool
+    ) -> web.StreamResponse:
+        ticket, facts = passed.ticket, passed.admission.facts
+        if ticket.id is not None and key is not None:
+            wrong = errors.bad_idempotency_key(
+                "The ticket has an id of its own, which already makes a repetition safe: send the id or the key."
+            )
+            return self._end(request, wrong, outcome="refused", kind=ticket.kind)
+        for rule in passed.admission.marked:
+            self._door.metrics.refusals.labels(rule=rule, mode="margin").inc()
+        if facts.tokens is not None:
+            self._door.metrics.tokens.observe(facts.tokens.tokens)
+        received = time.time()
+        admission = _admission(facts, received)
+        if not publish:
+            return self._answer(
+                answers.receipt(None, admission, received, passed), ticket.kind, outcome="checked", status=200
+            )
+        envelope = Envelope(
+            ticket=_ticket_id(ticket, key),
+            kind=ticket.kind,
+            body=body.content,
+            content_type=request.headers.get("Content-Type", "application/octet-stream"),
+            submitted_at=received,
+            admission=admission,
+            traceparent=request.headers.get("traceparent"),
+            tracestate=request.headers.get("tracestate"),
+        )
+        fate = await self._door.tickets.submit(envelope)
+        if fate is not Fate.CONFIRMED:
+            return self._end(request, _closed(fate), outcome="unavailable", kind=ticket.kind)
+        answer = self._answer(
+            answers.receipt(envelope.ticket, admission, received, passed), ticket.kind, outcome="accepted", status=202
+        )
+        answer.headers["Location"] = f"/v1/tickets/{envelope.ticket}"
+        return answer
+
+    def _refuse(self, request: web.Request, refusal: Refused, *, body: bytes | None, publish: bool) -> web.Response:
+        what = errors.refused(refusal)
+        if not publish:  # a dry run turned nobody away: nothing to review
+            return self._end(request, what, outcome="checked")
+        kind = _kind_beside(request)
+        for violation in refusal.violations:
+            self._door.metrics.refusals.labels(rule=violation.rule, mode="enforce").inc()
+        self._door.tickets.refuse(
+            Refusal(
+                request_id=request[REQUEST_ID],
+                client=ANONYMOUS,
+                kind=kind if kind is not None and is_kind(kind) else None,
+                status=what.status,
+                violations=[errors.violation_document(violation) for violation in refusal.violations],
+                size=refusal.facts.bytes,
+                body=body,
+            )
+        )
+        return self._end(request, what, outcome="refused")
+
+    def _answer(self, value: dict[str, Any], kind: str, *, outcome: str, status: int) -> web.Response:
+        self._count(outcome, kind)
+        return answers.document(value, status=status)
+
+    def _end(self, request: web.Request, what: Problem, *, outcome: str, kind: str | None = None) -> web.Response:
+        self._count(outcome, kind)
+        return problem(request, what)
+
+    def _count(self, outcome: str, kind: str | None) -> None:
+        self._door.metrics.requests.labels(outcome=outcome, kind=self._door.metrics.kind(kind)).inc()
+
+
+def _closed(obstacle: Fate | Obstacle | str) -> Problem:
+    if obstacle == DRAINING:
+        return errors.draining()
+    if obstacle is Fate.OVERLOADED:
+        return errors.overloaded("inflight_publishes")
+    return errors.not_accepted(str(obstacle), _RETRY_AFTER[obstacle])
+
+
+def _takes_json(request: web.Request) -> bool:
+    accepted = ",".join(request.headers.getall("Accept", ()))
+    if not accepted.strip():
+        return True
+    ranges = (part.split(";")[0].strip().lower() for part in accepted.split(","))
+    return any(named in _JSON for named in ranges)
+
+
+def _kind_beside(request: web.Request) -> str | None:
+    return request.query.get("kind") or request.headers.get("Lazaretto-Kind")
+
+
+def _idempotency_key(request: web.Request) -> tuple[str | None, Problem | None]:
+    given = request.headers.getall("Idempotency-Key", ())
+    if not given:
+        return None, None
+    if len(given) > 1:
+        return None, errors.bad_idempotency_key("The header occurs more than once.")
+    if _KEY.fullmatch(given[0]) is None:
+        return None, errors.bad_idempotency_key("A key has 1 to 255 visible ASCII characters, with or without quotes.")
+    return given[0].removeprefix('"').removesuffix('"'), None
+
+
+def _ticket_id(ticket: Ticket, key: str | None) -> TicketId:
+    """The client's own id, else the one its key stands for, else a new one."""
+    if ticket.id is not None:
+        return TicketId(ticket.id)
+    return TicketId(uuid7()) if key is None else idempotent_ticket_id(ANONYMOUS, key)
+
+
+def _admission(facts: Facts, now: float) -> Admission:
+    return Admission(
+        bytes=facts.bytes,
+        charset=facts.charset or "utf-8",
+        tokens=0 if facts.tokens is None else facts.tokens.tokens,
+        exact=facts.tokens is not None and facts.tokens.exact,
+        attachments=len(facts.attachments),
+        client=ANONYMOUS,
+        admitted_at=now,
+    )
