@@ -25,6 +25,8 @@ class RunOrder:
     interruptions: int
     content_type: str
     content_encoding: str | None
+    charset: str | None = None
+    """What the door found (`lz-admission`), for a content type that declares none."""
     body: bytes = field(repr=False)
     examine: bool
     """True for an item that came past the door: the worker runs the preflight before the handler (C16)."""

@@ -1,0 +1,182 @@
+"""From what is known about the end of a run to its one report. Pure.
+
+Owns the codes and sentences that people read in alerts, in the history and on the station's pages.
+"""
+
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from consumer.execution import RunOrder, RunReport
+from consumer.fleet import Cause
+from consumer.pipe import Finished, Measured
+from gateway.contract.envelope import Admission, Spent
+from gateway.contract.outcomes import Outcome
+from gateway.contract.text import clip
+
+_MAX_DETAIL: Final = 1024
+_MAX_PROGRESS_IN_DETAIL: Final = 200
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """One order under way, and everything that has been learnt about it so far."""
+
+    order: RunOrder
+    build: str
+    worker: int
+    started: float
+    """Unix seconds."""
+    begun: float
+    """Seconds on the loop's clock."""
+    peak: int = 0
+    """Bytes of resident memory, the most that was seen."""
+    spent: Spent = field(default_factory=Spent)
+    progress: str = ""
+    measured: Measured | None = None
+    finished: Finished | None = None
+    revoked_with: Outcome = Outcome.RELEASED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """How a worker's process ended; `status` as waitpid gives it, None when its mold took the answer along."""
+
+    status: int | None = None
+    oom: bool = False
+    """The kernel has killed for memory in our cgroup meanwhile."""
+
+
+def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now: float) -> RunReport:
+    """Return the report of a run that ended for `cause`; `now` on the clock of `trial.begun`."""
+    finished = trial.finished if cause is Cause.FINISHED else None
+    outcome, code, detail = _judge(trial, cause, death)
+    known: dict[str, Any] = {
+        "cause": cause.value,
+        "build": trial.build,
+        "progress": trial.progress,
+        "peak_rss": trial.peak,
+        "log_tail": log_tail if outcome is not Outcome.SUCCEEDED else "",
+        **_exit(death),
+    }
+    if outcome is Outcome.MEMORY:
+        known["limit"] = trial.order.memory_limit
+    if outcome is Outcome.TIMED_OUT:
+        known["limit"] = trial.order.deadline
+    if finished is not None:
+        known |= {"error_type": finished.error_type, "message": finished.message, "traceback": finished.traceback}
+        known["violations"] = finished.violations
+    return RunReport(
+        outcome=outcome,
+        started=trial.started,
+        seconds=max(0.0, now - trial.begun),
+        worker=trial.worker,
+        code=code,
+        detail=clip(detail, _MAX_DETAIL),
+        evidence={
+            name: value for name, value in known.items() if value not in ("", None, [], 0) or name == "exit_status"
+        },
+        after=finished.after if finished else None,
+        dependency=finished.dependency if finished else None,
+        spent=trial.spent,
+        admission=_admission(trial),
+    )
+
+
+def unstarted(outcome: Outcome, code: str, *, now: float) -> RunReport:
+    """Return the report of an order that no worker has ever seen; `now` in Unix seconds."""
+    return RunReport(
+        outcome=outcome, started=now, seconds=0.0, worker=os.getpid(), code=code, detail="it was not started"
+    )
+
+
+def shown(death: Death) -> str:
+    """Return a death in a word, as codes have it."""
+    return _death(death, "")[1]
+
+
+def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, str, str]:
+    order, last = trial.order, _last_words(trial)
+    match cause:
+        case Cause.FINISHED if trial.finished is not None:
+            said = trial.finished
+            outcome = Outcome(said.outcome)
+            if outcome is Outcome.MEMORY:
+                return outcome, said.code, f"the handler raised {said.error_type}: {said.message}{last}"
+            words = f"{said.error_type}: {said.message}" if said.error_type else said.message
+            return outcome, said.code, words
+        case Cause.DEADLINE:
+            return Outcome.TIMED_OUT, "deadline", f"still running after {order.deadline:g} s, so it was killed{last}"
+        case Cause.MEMORY:
+            size, limit = trial.peak // _MIB, order.memory_limit // _MIB
+            return Outcome.MEMORY, "memory:ceiling", f"used {size} MiB where {limit} MiB is the limit; killed{last}"
+        case Cause.REVOKED:
+            return trial.revoked_with, "revoked", f"its claim was taken away and its grace was over{last}"
+        case Cause.STOPPED:
+            return Outcome.RELEASED, "stopped", "the node stopped before it had finished"
+        case Cause.MOLD_LOST:
+            return (
+                Outcome.RELEASED,
+                "mold_lost",
+                "the process that workers are forked from died and took its worker along",
+            )
+        case Cause.GARBLED:
+            return (
+                Outcome.CRASHED,
+                "pipe",
+                f"its worker closed its pipe or wrote nonsense into it, so it was killed{last}",
+            )
+        case Cause.DIED | Cause.FINISHED:
+            return _death(death, last)
+
+
+def _death(death: Death | None, last: str) -> tuple[Outcome, str, str]:
+    if death is None or death.status is None:
+        return Outcome.CRASHED, "vanished", f"its worker vanished{last}"
+    if not os.WIFSIGNALED(death.status):
+        status = os.waitstatus_to_exitcode(death.status)
+        return (
+            Outcome.CRASHED,
+            f"exit:{status}",
+            f"its worker ended with exit status {status} in the middle of it{last}",
+        )
+    number = os.WTERMSIG(death.status)
+    if number == signal.SIGKILL and death.oom:
+        return Outcome.MEMORY, "memory:kernel", f"the kernel killed its worker for memory{last}"
+    return Outcome.CRASHED, f"signal:{number}", f"its worker died of signal {number} ({_signal_name(number)}){last}"
+
+
+def _exit(death: Death | None) -> dict[str, Any]:
+    if death is None or death.status is None:
+        return {}
+    if os.WIFSIGNALED(death.status):
+        return {"signal": os.WTERMSIG(death.status)}
+    return {"exit_status": os.waitstatus_to_exitcode(death.status)}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"
+
+
+def _last_words(trial: Trial) -> str:
+    return f"; last words: {clip(trial.progress, _MAX_PROGRESS_IN_DETAIL)}" if trial.progress else ""
+
+
+def _admission(trial: Trial) -> Admission | None:
+    facts = trial.measured
+    if facts is None:
+        return None
+    return Admission(
+        bytes=facts.bytes,
+        charset=facts.charset,
+        tokens=facts.tokens,
+        exact=facts.exact,
+        attachments=facts.attachments,
+        client="",
+        admitted_at=trial.started,
+    )

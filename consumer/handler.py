@@ -1,0 +1,110 @@
+"""What handler authors import: the run they are given, and the words in which a handler can say how it went.
+
+    from consumer.handler import DependencyDown, Reject, Retry, Run
+
+    async def handle(run: Run) -> None:   # or a plain `def`
+        ...
+
+Return and the ticket is done. Raise `Reject`, `Retry` or `DependencyDown` to say more; any other exception is a
+failure that counts against the ticket. A handler may be started more than once for one ticket: use `run.key` to make
+what it does to the world happen once. Imports neither the broker nor the supervisor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Reject(Exception):
+    """This ticket is hopeless, now and later: to quarantine at once, with `reason` for the person who looks."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Retry(Exception):
+    """It failed this time; counts as an attempt. Not again before `after` seconds (a provider's Retry-After)."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after = after
+
+
+class DependencyDown(Exception):
+    """The thing called `name` is down, which is not the ticket's fault: not counted, again after `after` seconds."""
+
+    def __init__(self, name: str, after: float | None = None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that came with the ticket, bytes as sent; nobody has decoded or trusted it."""
+
+    name: str
+    content_type: str
+    content: bytes = field(repr=False)
+    text: str | None = field(default=None, repr=False)
+    """The content as text, where the type says that it is text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What the client sent, decoded."""
+
+    id: str
+    kind: str
+    text: str = field(repr=False)
+    """The body as text, whatever charset it came in."""
+    subject: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Line(Protocol):
+    """Where a run's words go: a worker's pipe, or the supervisor itself for an inline run."""
+
+    def spend(self, tokens: int, usd: float) -> None:
+        """Pass on what was spent since the last call."""
+
+    def progress(self, text: str) -> None:
+        """Pass on last words."""
+
+    def lost(self) -> bool:
+        """Whether the run's claim was taken away."""
+
+
+class Run:
+    """One execution of the handler for one ticket.
+
+    `attempt` counts from 1; `key` ("ticket/generation/attempt") names this execution and no other: give it to
+    services that know idempotency keys.
+    """
+
+    __slots__ = ("_line", "attempt", "generation", "key", "ticket")
+
+    def __init__(self, *, ticket: Ticket, generation: int, attempt: int, line: Line) -> None:
+        self.ticket = ticket
+        self.generation = generation
+        self.attempt = attempt
+        self.key = f"{ticket.id}/{generation}/{attempt}"
+        self._line = line
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim to this ticket is gone (broker lost, shutdown): stop soon, or be killed in seconds."""
+        return self._line.lost()
+
+    def spend(self, *, tokens: int = 0, usd: float = 0.0) -> None:
+        """Report tokens and money as they are used; counted against the kind's budget even if the worker dies."""
+        if tokens < 0 or not 0 <= usd < float("inf"):
+            raise ValueError(f"spend cannot be negative or infinite: tokens={tokens}, usd={usd}")
+        self._line.spend(int(tokens), float(usd))
+
+    def progress(self, text: str) -> None:
+        """Say where the handler is: shown if the worker dies, and a sign of life meanwhile; the first 1 KiB is kept."""
+        self._line.progress(text)

@@ -1,0 +1,157 @@
+"""The supervisor's hold on one worker: its pipe, its output, its pidfd, its memory.
+
+Owns these descriptors and their buffers. Decides nothing: what comes in is handed to `Listener`, and a worker whose
+pipe has ended or carries nonsense is only reported.
+"""
+
+import asyncio
+import os
+import socket
+from typing import Final, Protocol
+
+from consumer import memory, spawn
+from consumer.output import Output
+from consumer.pipe import MAX_WORD_BYTES, Decoder, Garbled, Record, encode
+from consumer.spawn import WorkerEnds
+
+_READ_BYTES: Final = 1 << 16
+
+
+class Listener(Protocol):
+    """Who hears what a worker says."""
+
+    def on_record(self, leash: "Leash", record: Record) -> None:
+        """The worker has sent a record."""
+
+    def on_nonsense(self, leash: "Leash", why: str) -> None:
+        """The worker's pipe has ended or carries what is no record."""
+
+    def on_output(self, leash: "Leash", lines: list[str], dropped: int) -> None:
+        """The worker has printed."""
+
+
+class Leash:
+    """One worker, from the request for it to its death. `close` it exactly once."""
+
+    def __init__(self, worker: int, ends: WorkerEnds, listener: Listener) -> None:
+        self.worker = worker
+        self.pid = 0
+        self.pidfd: int | None = None
+        self.output = Output()
+        self.resets_peak = False
+        self.runs = 0
+        self.doomed = False
+        """To be killed as soon as there is a pidfd."""
+        self.closed = False
+        self._statm: int | None = None
+        self._channel = ends.channel
+        self._printed = ends.output
+        self._listener = listener
+        self._decoder = Decoder(limit=MAX_WORD_BYTES)
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._hears = True
+        self._loop.add_reader(self._channel, self.read)
+        self._loop.add_reader(self._printed, self.read_output)
+
+    def attach(self, pid: int, pidfd: int, statm: int) -> None:
+        """Take the descriptors that the mold made for the new process."""
+        self.pid, self.pidfd, self._statm = pid, pidfd, statm
+        if self.doomed:
+            self.kill()
+
+    def resident(self) -> int:
+        """Return the worker's resident memory now, in bytes."""
+        return memory.resident(self._statm) if self._statm is not None else 0
+
+    def kill(self) -> None:
+        """Kill the worker, or see to it that it is killed once its process is known."""
+        self.doomed = True
+        if self.pidfd is not None:
+            spawn.kill(self.pidfd)
+
+    def send(self, record: Record) -> None:
+        """Send a record, at once as far as the pipe takes it; a worker that is dying needs no more orders."""
+        if self._unsent:
+            self._unsent += encode(record)
+            return
+        data = encode(record)
+        sent = self._write(data)
+        if sent < len(data):
+            self._unsent += memoryview(data)[sent:]
+            self._loop.add_writer(self._channel, self._flush)
+
+    def dismiss(self) -> None:
+        """Send no more: the worker sees the end of its pipe after its run and leaves."""
+        try:
+            self._channel.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # it has left already
+
+    def read(self) -> None:
+        """Read what the worker has said until there is no more for now."""
+        while self._hears:
+            try:
+                data = self._channel.recv(_READ_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            try:
+                for record in self._decoder.feed(data):
+                    self._listener.on_record(self, record)
+            except Garbled as error:
+                self._deaf(str(error))
+            if not data:
+                self._deaf("its pipe was closed")
+            if len(data) < _READ_BYTES:
+                return
+
+    def read_output(self) -> None:
+        """Read what the worker has printed, a bounded share at a time."""
+        try:
+            data = os.read(self._printed, _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        if not data:
+            self._loop.remove_reader(self._printed)
+            return
+        lines, dropped = self.output.feed(data, self._loop.time())
+        if lines or dropped:
+            self._listener.on_output(self, lines, dropped)
+
+    def close(self) -> None:
+        """Read what is left of a dead worker and let go of it."""
+        self.closed = True
+        self.read()
+        self.read_output()
+        if rest := self.output.rest():
+            self._listener.on_output(self, [rest], 0)
+        self._hears = False
+        self._loop.remove_reader(self._channel)
+        self._loop.remove_writer(self._channel)
+        self._loop.remove_reader(self._printed)
+        self._channel.close()
+        for descriptor in (self._printed, self.pidfd, self._statm):
+            if descriptor is not None:
+                os.close(descriptor)
+        self.pidfd = self._statm = None
+
+    def _deaf(self, why: str) -> None:
+        if self._hears:
+            self._hears = False
+            self._loop.remove_reader(self._channel)
+            self._listener.on_nonsense(self, why)
+
+    def _write(self, data: bytes | bytearray) -> int:
+        try:
+            return self._channel.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            return len(data)  # nobody reads any more; its end is reported where it is read
+
+    def _flush(self) -> None:
+        del self._unsent[: self._write(self._unsent)]
+        if not self._unsent:
+            self._loop.remove_writer(self._channel)

@@ -1,0 +1,59 @@
+"""How much memory a process has now, and whether the kernel has been killing for it; read from /proc and the cgroup.
+
+Never uses `ru_maxrss` as current memory: it does not fall.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_RESIDENT: Final = 1
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+
+
+def resident(statm: int) -> int:
+    """Return the bytes that are resident now for the process whose open `statm` this is; 0 once it is dead."""
+    try:
+        return int(os.pread(statm, 128, 0).split()[_RESIDENT]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+class OomWatch:
+    """The kernel's count of memory kills in our cgroup, version 2 or 1; where there is none, it never rises."""
+
+    def __init__(self) -> None:
+        self._file = _counter_file()
+        self._seen = self._count()
+
+    def rose(self) -> bool:
+        """Whether the kernel has killed for memory since the last call."""
+        before, self._seen = self._seen, self._count()
+        return self._seen > before
+
+    def _count(self) -> int:
+        if self._file is None:
+            return 0
+        try:
+            lines = self._file.read_text().splitlines()
+        except OSError:
+            return 0
+        return sum(int(value) for name, _, value in (line.partition(" ") for line in lines) if name == "oom_kill")
+
+
+def _counter_file() -> Path | None:
+    candidates: list[Path] = []
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        inside = path.lstrip("/")
+        if not controllers:
+            candidates += [_CGROUPS / inside / "memory.events", _CGROUPS / "memory.events"]
+        elif "memory" in controllers.split(","):
+            # In a container the path may be the host's; the cgroup itself is then mounted at the top.
+            candidates += [_CGROUPS / "memory" / inside / "memory.oom_control", _CGROUPS / "memory/memory.oom_control"]
+    return next((path for path in candidates if path.is_file()), None)

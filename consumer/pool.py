@@ -1,0 +1,290 @@
+"""Runs orders in worker processes: the `Executor` of every node that does not say otherwise.
+
+A thin shell: `fleet` decides, `crew` has the processes, this has the runs: it arms a deadline before a worker hears of
+its order, watches memory while it runs, and turns every end into one report. No tasks of its own, readers and timers
+only, so that nothing can end unseen.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from consumer.crew import Crew
+from consumer.evidence import Death, Trial, conclude, unstarted
+from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
+from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
+from consumer.leash import Leash
+from consumer.pipe import Finished, Lost, Measured, Order, Progress, Ready, Record, Spend
+from consumer.spawn import Blueprint
+from gateway.contract.envelope import Spent
+from gateway.contract.logs import event
+from gateway.contract.outcomes import Outcome
+
+_output_log: Final = logging.getLogger("consumer.worker")
+_log: Final = logging.getLogger("consumer.pool")
+
+_MEMORY_INTERVAL: Final = 0.05
+_PIPE_PATIENCE: Final = 1.0
+"""Seconds from the end of a worker's pipe to its own, if it is dying; after that it is killed."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An order that has no report yet."""
+
+    order: RunOrder
+    report: asyncio.Future[RunReport]
+    revoked_with: Outcome = Outcome.RELEASED
+    trial: Trial | None = None
+    leash: Leash | None = None
+    death: Death | None = None
+    deadline: asyncio.TimerHandle | None = None
+    grace: asyncio.TimerHandle | None = None
+
+
+class ProcessExecutor:
+    """Worker processes forked from one mold; `fresh` gives every run a new one (the isolation lane).
+
+    `start_deadline` in seconds is what a fork may take to get ready. Start it from the main thread.
+    """
+
+    def __init__(self, blueprint: Blueprint, *, slots: int, fresh: bool = False, start_deadline: float = 10.0) -> None:
+        self._fleet = Fleet(slots=slots, fresh=fresh)
+        self._crew = Crew(
+            blueprint=blueprint,
+            fleet=self._fleet,
+            start_deadline=start_deadline,
+            listener=self,
+            act=self._act,
+            died=self._on_death,
+        )
+        self._open: dict[str, _Open] = {}
+        self._by_worker: dict[int, _Open] = {}
+        self._todo: deque[Intention] = deque()
+        self._acting = False
+        self._look: asyncio.TimerHandle | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many runs can be under way at once."""
+        return self._fleet.slots
+
+    @property
+    def build(self) -> str:
+        """Identifies the handler's code; known once started."""
+        return self._crew.build
+
+    @property
+    def ready(self) -> int:
+        """Slots whose worker is there; fewer than `slots` for a moment after a death."""
+        return self._fleet.ready
+
+    def worker_pids(self) -> list[int]:
+        """Return the process ids of the workers that there are now."""
+        return [leash.pid for leash in self._crew.leashes.values() if leash.pid]
+
+    @property
+    def mold_pid(self) -> int:
+        """The process id of the mold; 0 before there is one."""
+        return self._crew.mold_pid
+
+    def launch(self) -> None:
+        """Start loading the handler now, before the event loop runs; `start` does it otherwise."""
+        self._crew.launch()
+
+    async def start(self) -> None:
+        """Make every slot ready; raises ExecutorUnavailable when that fails, and leaves nothing behind."""
+        try:
+            await self._crew.start()
+        except ExecutorUnavailable:
+            await self.stop()
+            raise
+
+    async def run(self, order: RunOrder) -> RunReport:
+        """Run one order to its end; waits for a worker if all are busy."""
+        entry = _Open(order=order, report=asyncio.get_running_loop().create_future())
+        if order.run in self._open:
+            raise ValueError(f"run {order.run} is under way already")
+        self._open[order.run] = entry
+        self._act(self._fleet.ordered(order.run))
+        return await entry.report
+
+    def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
+        """Take a run's claim away: told at once, killed after `grace` seconds, reported with `outcome`."""
+        entry = self._open.get(run)
+        if entry is None:
+            return
+        entry.revoked_with = outcome
+        if entry.trial is not None:
+            entry.trial.revoked_with = outcome
+        if entry.grace is not None:
+            entry.grace.cancel()
+        loop = asyncio.get_running_loop()
+        entry.grace = loop.call_later(grace, lambda: self._act(self._fleet.overdue(run, Cause.REVOKED)))
+        self._act(self._fleet.revoked(run))
+
+    async def stop(self) -> None:
+        """End every worker and wait for it; what still runs is killed and reported as released."""
+        self._act(self._fleet.stop())
+        await self._crew.stop()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    # ------------------------------------------------------------ what workers say
+
+    def on_record(self, leash: Leash, record: Record) -> None:
+        """Take a worker's word into its run; words without a run, or out of turn, are nonsense."""
+        entry = self._by_worker.get(leash.worker)
+        trial = entry.trial if entry is not None else None
+        match record:
+            case Ready(resets_peak=resets):
+                leash.resets_peak = resets
+                self._crew.ready(leash)
+            case Finished() if trial is not None and record.outcome in _SPEAKABLE:
+                trial.finished = record
+                if record.outcome != Outcome.SUCCEEDED:
+                    leash.read_output()
+                    trial.peak = max(trial.peak, leash.resident())
+                self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
+            case Progress(text=text) if trial is not None:
+                trial.progress = text
+            case Spend(tokens=tokens, usd=usd) if trial is not None and tokens >= 0 and usd >= 0:
+                trial.spent += Spent(tokens=tokens, usd=usd)
+            case Measured() if trial is not None:
+                trial.measured = record
+            case Progress() | Spend(tokens=0) if entry is None:
+                pass  # a thread that its handler left behind
+            case _:
+                self.on_nonsense(leash, f"{type(record).__name__} out of turn")
+
+    def on_nonsense(self, leash: Leash, why: str) -> None:
+        """Give a worker whose pipe is of no use a moment to die of what it is dying of, then kill it."""
+        if leash.closed:
+            return
+        asyncio.get_running_loop().call_later(_PIPE_PATIENCE, self._kill_unheard, leash, why)
+
+    def on_output(self, leash: Leash, lines: list[str], dropped: int) -> None:
+        """Pass on what a worker has printed."""
+        entry = self._by_worker.get(leash.worker)
+        ticket = entry.order.ticket if entry is not None else "-"
+        for line in lines:
+            event(_output_log, "output", pid=leash.pid, ticket=ticket, line=line)
+        if dropped:
+            event(_output_log, "output.dropped", logging.WARNING, pid=leash.pid, lines=dropped)
+
+    def _kill_unheard(self, leash: Leash, why: str) -> None:
+        if not leash.closed:
+            event(_log, "worker.unheard", logging.ERROR, pid=leash.pid, why=why)
+            self._act(self._fleet.garbled(leash.worker))
+
+    def _on_death(self, leash: Leash, death: Death, peak: int) -> None:
+        entry = self._by_worker.get(leash.worker)
+        if entry is None or entry.trial is None:
+            return
+        entry.death = death
+        if leash.resets_peak or leash.runs == 1:
+            entry.trial.peak = max(entry.trial.peak, peak)
+
+    # ------------------------------------------------------------ what follows
+
+    def _act(self, intentions: list[Intention]) -> None:
+        """Carry out intentions in order; what follows from one comes after those that are waiting already."""
+        self._todo.extend(intentions)
+        if self._acting:
+            return
+        self._acting = True
+        try:
+            while self._todo:
+                match self._todo.popleft():
+                    case Assign(worker=worker, run=run):
+                        self._assign(self._crew.leashes[worker], self._open[run])
+                    case Disclaim(worker=worker, run=run):
+                        self._crew.leashes[worker].send(Lost(run=run))
+                    case End() as end:
+                        self._end(end)
+                    case other:
+                        self._crew.carry_out(other)
+        finally:
+            self._acting = False
+
+    def _assign(self, leash: Leash, entry: _Open) -> None:
+        order, loop = entry.order, asyncio.get_running_loop()
+        leash.read_output()
+        leash.output.forget()
+        leash.runs += 1
+        # The deadline comes first: an order that stalls the sending itself is late all the same.
+        entry.deadline = loop.call_later(
+            order.deadline, lambda: self._act(self._fleet.overdue(order.run, Cause.DEADLINE))
+        )
+        entry.leash = leash
+        entry.trial = Trial(
+            order=order,
+            build=self.build,
+            worker=leash.pid,
+            started=time.time(),
+            begun=loop.time(),
+            revoked_with=entry.revoked_with,
+        )
+        self._by_worker[leash.worker] = entry
+        if self._look is None:
+            self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
+        leash.send(
+            Order(
+                run=order.run,
+                ticket=order.ticket,
+                kind=order.kind,
+                generation=order.generation,
+                attempt=order.attempt,
+                content_type=order.content_type,
+                content_encoding=order.content_encoding,
+                charset=order.charset,
+                examine=order.examine,
+                memory_limit=order.memory_limit,
+                body=order.body,
+            )
+        )
+
+    def _look_at_memory(self) -> None:
+        """Kill what is over its ceiling now; what was over it and has come down again is no business of ours."""
+        self._look = None
+        for entry in list(self._by_worker.values()):
+            if entry.trial is None or entry.leash is None:
+                continue
+            now = entry.leash.resident()
+            entry.trial.peak = max(entry.trial.peak, now)
+            if now > entry.order.memory_limit:
+                self._act(self._fleet.overdue(entry.order.run, Cause.MEMORY))
+        if self._by_worker:
+            self._look = asyncio.get_running_loop().call_later(_MEMORY_INTERVAL, self._look_at_memory)
+
+    def _end(self, end: End) -> None:
+        entry = self._open.pop(end.run)
+        for timer in (entry.deadline, entry.grace):
+            if timer is not None:
+                timer.cancel()
+        if entry.trial is None or entry.leash is None:
+            outcome = entry.revoked_with if end.cause is Cause.REVOKED else Outcome.RELEASED
+            report = unstarted(outcome, end.cause.value, now=time.time())
+        else:
+            del self._by_worker[entry.leash.worker]
+            now = asyncio.get_running_loop().time()
+            report = conclude(entry.trial, end.cause, entry.death, entry.leash.output.tail, now)
+        if not entry.report.done():  # its waiter may have been cancelled, against the rules
+            entry.report.set_result(report)
+
+
+_SPEAKABLE: Final = frozenset(
+    {
+        Outcome.SUCCEEDED,
+        Outcome.FAILED,
+        Outcome.REJECTED,
+        Outcome.MEMORY,
+        Outcome.DEPENDENCY,
+        Outcome.INADMISSIBLE,
+    }
+)
+"""What a worker may say of itself; the rest is for others to judge."""

@@ -1,0 +1,152 @@
+"""The supervisor's end of the mold: starts it, asks it for workers, and ends it. The only place that starts processes.
+
+A mold is a fresh `exec` of Python, never a fork of the supervisor, so it does not matter whether an event loop runs.
+It must be started from the main thread: the kernel tells the mold of its parent's death when the *thread* ends that
+started it (prctl(2), PR_SET_PDEATHSIG).
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from consumer.pipe import MAX_WORD_BYTES, Fork, Preload, Record, decode, encode
+
+_BOOT: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from consumer.worker.mold import main; sys.exit(main(int(sys.argv[2])))"
+)
+_DESCRIPTORS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """What a mold is to load: the handler, and the preflight's limits and vocabulary (C16)."""
+
+    handler: str
+    """`package.module:function`."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `gateway.preflight.Limits`; what is left out keeps its default. Plain values, for the supervisor has no
+    use for what comes along with the class."""
+    encoding: str = "o200k_base"
+    warm: bool = True
+    """Load the vocabulary in the mold, shared by all workers; else in the first worker that needs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEnds:
+    """The supervisor's ends of a new worker's two pipes, both non-blocking."""
+
+    channel: socket.socket
+    output: int
+
+
+class Mold:
+    """One mold process and its control socket, which is non-blocking and keeps messages apart."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._process = process
+        self.control = control
+
+    @classmethod
+    def start(cls, blueprint: Blueprint) -> "Mold":
+        """Start a mold that loads what `blueprint` says; its first message tells how that went."""
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the mold must be started from the main thread, or it dies with the thread that did")
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # The current path, made absolute: a mold that is started later, from elsewhere, must find the same modules.
+            path = [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - "" means here
+            process = subprocess.Popen(
+                [sys.executable, "-c", _BOOT, json.dumps(path), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=2,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        control.setblocking(False)
+        mold = cls(process, control)
+        mold._send(
+            Preload(
+                handler=blueprint.handler,
+                supervisor=os.getpid(),
+                encoding=blueprint.encoding,
+                limits=dict(blueprint.limits),
+                warm=blueprint.warm,
+            )
+        )
+        return mold
+
+    @property
+    def pid(self) -> int:
+        """The mold's process id."""
+        return self._process.pid
+
+    def fork(self, worker: int) -> WorkerEnds:
+        """Ask for a worker; raises OSError when the mold is gone, takes no more, or descriptors have run out."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        output, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            ours.setblocking(False)  # noqa: FBT003 - positional only
+            os.set_blocking(output, False)  # noqa: FBT003 - positional only
+            self._send(Fork(worker=worker), theirs.fileno(), writing)
+        except OSError:
+            ours.close()
+            os.close(output)
+            raise
+        finally:
+            theirs.close()
+            os.close(writing)
+        return WorkerEnds(channel=ours, output=output)
+
+    def receive(self) -> tuple[Record, list[int]] | None:
+        """Return the mold's next message and its descriptors; None at its end. Raises BlockingIOError, `Garbled`."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(
+                self.control, MAX_WORD_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:
+            return None
+        return (decode(data), descriptors) if data else None
+
+    def poll(self) -> int | None:
+        """Return the exit status if the mold has ended, as `subprocess` gives it."""
+        return self._process.poll()
+
+    def leave(self) -> None:
+        """Say that no more is wanted: the mold kills the workers that are left, reaps them and ends."""
+        try:
+            self.control.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # it has ended already
+
+    def kill(self) -> int:
+        """End the mold at once, wait for it and return its exit status; its workers die with it."""
+        self.control.close()
+        self._process.send_signal(signal.SIGKILL)
+        return self._process.wait()
+
+    def _send(self, record: Record, *descriptors: int) -> None:
+        socket.send_fds(self.control, [encode(record)], descriptors)
+
+
+def kill(pidfd: int) -> None:
+    """Kill the process behind `pidfd`; one that has ended already is no error."""
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def reap_orphan(pidfd: int) -> None:
+    """Wait for a worker whose mold died, if it became our child (a supervisor that is process 1 inherits orphans)."""
+    try:
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return
