@@ -8,12 +8,15 @@ import signal
 import sys
 from typing import Any
 
+from consumer.declaring import TopologyConflict
 from consumer.errors import Exit
 from consumer.execution import Executor, ExecutorUnavailable
 from consumer.fence import Fence, FenceUnavailable, Open, StoreFence
 from consumer.node import Node
-from consumer.session import BrokerUnreachable, Session, TopologyConflict
+from consumer.pool import ProcessExecutor
+from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
+from consumer.spawn import Blueprint
 from consumer.supervisor import Supervisor
 from gateway.contract import logs
 from gateway.contract.logs import event
@@ -60,17 +63,15 @@ def _executor(settings: Settings) -> Executor:
         "max_body_bytes": settings.max_body_bytes,
         "max_tokens": settings.max_tokens,
         "max_attachments": settings.max_attachments,
-        "encoding": settings.encoding,
     }
+    blueprint = Blueprint(handler=settings.handler, limits=limits, encoding=settings.encoding)
     if settings.isolation is Isolation.INLINE:
-        from consumer.inline import Inline  # noqa: PLC0415  loads the vocabulary, which worker nodes keep in the mold
+        from consumer.inline import InlineExecutor  # noqa: PLC0415  brings the preflight, which else lives in the mold
 
-        return Inline.load(settings.handler, slots=settings.slots, limits=limits)
-    from consumer.pool import Pool  # noqa: PLC0415  the same, the other way round
-
-    return Pool.launch(
-        handler=settings.handler, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS, limits=limits
-    )
+        return InlineExecutor(blueprint, slots=settings.slots)
+    executor = ProcessExecutor(blueprint, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS)
+    executor.launch()
+    return executor
 
 
 async def _serve(settings: Settings, executor: Executor) -> int:
@@ -102,7 +103,7 @@ async def _check(settings: Settings, executor: Executor) -> int:
             settings.broker_urls,
             settings.topology,
             settle=settings.queue_settle,
-            publish_deadline=settings.publish_deadline,
+            confirm_deadline=settings.confirm_deadline,
         )
         for name in type(settings).model_fields:
             shown = "amqp://…" if name == "broker_url" else getattr(settings, name)

@@ -64,10 +64,10 @@ class Session:
     """Two connections to one broker. Every wait in here ends with the session at the latest."""
 
     def __init__(
-        self, consuming: AbstractConnection, publishing: AbstractConnection, *, publish_deadline: float
+        self, consuming: AbstractConnection, publishing: AbstractConnection, *, confirm_deadline: float
     ) -> None:
         self._consuming, self._publishing = consuming, publishing
-        self._publish_deadline = publish_deadline
+        self._confirm_deadline = confirm_deadline
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._channels: list[aio_pika.abc.AbstractChannel] = []  # a channel object that is collected closes its channel
         self._intake: AbstractChannel
@@ -77,7 +77,7 @@ class Session:
 
     @classmethod
     async def open(
-        cls, urls: Sequence[str], topology: Topology, *, settle: float, publish_deadline: float
+        cls, urls: Sequence[str], topology: Topology, *, settle: float, confirm_deadline: float
     ) -> "Session":
         """Connect to the first broker that answers, declare what is missing, and wait until it can be trusted.
 
@@ -88,7 +88,7 @@ class Session:
             consuming: AbstractConnection | None = None
             try:
                 consuming = await _connect(url)
-                session = cls(consuming, await _connect(url), publish_deadline=publish_deadline)
+                session = cls(consuming, await _connect(url), confirm_deadline=confirm_deadline)
                 await session._prepare(topology, settle)
             except _BROKER_ERRORS as error:
                 failures.append(f"{URL(url).with_password(None)}: {type(error).__name__}: {error}")
@@ -210,7 +210,7 @@ class Session:
         )
         try:
             while True:
-                done, _ = await asyncio.wait({confirm}, timeout=self._publish_deadline)
+                done, _ = await asyncio.wait({confirm}, timeout=self._confirm_deadline)
                 if done:
                     break
                 if not await self._is_blocked():

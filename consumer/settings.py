@@ -70,7 +70,7 @@ class Settings(BaseSettings):
     outage_window: Duration = Field(
         60.0, description="redeliveries this long after a lost connection is back are its doing, duration"
     )
-    publish_deadline: Duration = Field(
+    confirm_deadline: Duration = Field(
         60.0, gt=0, description="wait for a confirm before the connection is started over, duration"
     )
     node: str = Field("127.0.0.1:0", description="address of health, readiness and metrics; port 0 picks a free one")

@@ -105,7 +105,7 @@ class Supervisor:
             settings.broker_urls,
             self._topology,
             settle=settings.queue_settle,
-            publish_deadline=settings.publish_deadline,
+            confirm_deadline=settings.confirm_deadline,
         )
 
     async def _serve(self, session: Session) -> None:
@@ -321,6 +321,7 @@ def _order(envelope: Envelope, policy: Policy) -> RunOrder:
         interruptions=envelope.interruptions,
         content_type=envelope.content_type,
         content_encoding=envelope.content_encoding,
+        charset=envelope.admission.charset if envelope.admission else None,
         body=envelope.body,
         examine=envelope.admission is None,
         deadline=policy.run_deadline,

@@ -21,6 +21,7 @@ NAMES: Final = frozenset(
         "body_deadline",
         "broker_url",
         "config",
+        "confirm_deadline",
         "data",
         "delay_unit",
         "desk",

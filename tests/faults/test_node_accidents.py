@@ -1,0 +1,96 @@
+"""Whole nodes die, drain and come back (failure table rows 2 and 8; D19, D26, D27)."""
+
+import signal
+from collections import Counter
+
+from tests.support.house import House
+from tests.support.waiting import eventually
+
+
+def test_killed_supervisor_takes_its_workers_along_within_five_seconds(house: House) -> None:
+    house.door(), house.station()
+    node = house.node(workers=3)
+    tickets = [house.accepted("wait", f"w{n}") for n in range(3)]
+    eventually(lambda: len(house.starts()) == 3)
+    children = node.children()
+    assert len(children) >= 4
+    node.kill9()
+    eventually(lambda: not node.family(), 5.0)
+    house.gate_path.touch()
+    house.node(workers=3), house.node("suspects")
+    assert house.balance(tickets) == Counter(done=3)
+    assert all(len(house.starts(ticket)) == 2 for ticket in tickets)
+
+
+def test_item_that_kills_whole_nodes_is_started_three_times_and_innocents_complete(house: House) -> None:
+    house.door(), house.station()
+    killer = house.accepted("nodekiller", "9417")
+    innocents = [house.accepted("good", f"innocent-{n}") for n in range(30)]
+    deaths = 0
+    nodes = {lane: house.fleet(lane, workers=4) for lane in ("work", "suspects")}
+
+    def ended() -> bool:
+        nonlocal deaths
+        for lane, node in nodes.items():
+            if node.exit_code is not None:
+                deaths += 1
+                assert deaths <= 10, "the killer goes on cycling"
+                nodes[lane] = house.fleet(lane, workers=4)
+        return bool(house.status(killer)["state"] == "quarantined")
+
+    eventually(ended, 60.0)
+    assert house.balance([*innocents, killer], 60.0) == Counter(done=30, quarantined=1)
+    assert len(house.starts(killer)) == 3
+    assert deaths == 3
+
+
+def test_nodes_killed_again_and_again_lose_nothing_and_convict_nobody_innocent(house: House) -> None:
+    house.door(), house.station()
+    tickets = [house.accepted("slow", f"slow-{n}") for n in range(24)]
+    house.fleet("suspects")
+    for round_ in range(3):
+        node = house.fleet(workers=4)
+        eventually(lambda: len(house.starts()) >= 4 * (round_ + 1), 30.0)  # noqa: B023  asked within the round
+        house.kill_family(node)
+    house.node(workers=4)
+    assert house.balance(tickets, 60.0) == Counter(done=24)
+    assert all(len(house.starts(ticket)) <= 2 for ticket in tickets)
+
+
+def test_drain_finishes_what_runs_releases_the_rest_and_charges_nobody(house: House) -> None:
+    _, _, work, _ = house.open(workers=4)
+    slow = [house.accepted("slow", f"slow-{n}") for n in range(40)]
+    eventually(lambda: len(house.starts()) >= 6)
+    assert work.terminate() == 0
+    successor = house.node(workers=4)
+    assert house.balance(slow, 60.0) == Counter(done=40)
+    assert successor.exit_code is None
+    charged = [ticket for ticket in slow if len(house.show(ticket)["runs"]) != 1]
+    assert all(
+        {run["outcome"] for run in house.show(ticket)["runs"]} <= {"released", "succeeded"} for ticket in charged
+    )
+
+
+def test_run_that_outlives_the_grace_of_a_drain_is_released_uncharged(house: House) -> None:
+    house.extra["LAZARETTO_DRAIN_GRACE"] = "500ms"
+    _, _, work, _ = house.open(workers=1)
+    ticket = house.accepted("stubborn", "stubborn")
+    eventually(lambda: house.starts(ticket))
+    assert work.terminate() == 0
+    house.gate_path.touch()
+    house.node(workers=1)
+    assert house.balance([ticket]) == Counter(done=1)
+    assert [start.attempt for start in house.starts(ticket)] == [1, 1]
+    assert [run["outcome"] for run in house.show(ticket)["runs"]] == ["released", "succeeded"]
+
+
+def test_stopped_supervisor_loses_its_claims_and_never_runs_an_item_beside_its_successor(house: House) -> None:
+    _, _, work, _ = house.open(workers=1)
+    first = house.accepted("good")
+    house.until(first, "done")
+    work.signal(signal.SIGSTOP)
+    house.node(workers=1)
+    ticket = house.accepted("good", "after")
+    work.signal(signal.SIGCONT)
+    assert house.balance([first, ticket]) == Counter(done=2)
+    assert len(house.starts(ticket)) == 1

@@ -1,0 +1,104 @@
+"""Handlers that tests run in real workers: each notes that it started, then does what the ticket's kind says.
+
+The record of starts is a file outside of everything under test, one line for each start, appended in one write.
+"""
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from consumer.handler import DependencyDown, Reject, Retry, Run
+
+STARTS = "TEST_STARTS"
+GATE = "TEST_GATE"
+"""A file: runs of the kind `wait` end when it exists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start of a handler, as the handler itself saw it."""
+
+    ticket: str
+    generation: int
+    attempt: int
+    pid: int
+    at: float
+
+
+def read_starts(path: Path) -> list[Start]:
+    """Return every start so far, oldest first."""
+    return [Start(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _write(path: str, row: object) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, json.dumps(row).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def _note_start(run: Run) -> None:
+    start = Start(ticket=run.ticket.id, generation=run.generation, attempt=run.attempt, pid=os.getpid(), at=time.time())
+    _write(os.environ[STARTS], {name: getattr(start, name) for name in Start.__slots__})
+
+
+def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
+    """Do what the ticket's kind says; a kind may be followed by `.anything`."""
+    _note_start(run)
+    match run.ticket.kind.split(".")[0]:
+        case "good":
+            run.progress("good")
+        case "slow":
+            time.sleep(0.3)
+        case "wait":
+            while not Path(os.environ[GATE]).exists() and not run.lost:
+                time.sleep(0.02)
+        case "stubborn":
+            while not Path(os.environ[GATE]).exists():
+                time.sleep(0.02)
+        case "killer":
+            run.progress("about to die")
+            print("last words on standard output", flush=True)  # noqa: T201  the log tail under test
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            os._exit(7)
+        case "nodekiller":
+            _kill_node()
+        case "fail":
+            raise ValueError("this ticket fails every time")
+        case "reject":
+            raise Reject("not a ticket")
+        case "later":
+            raise Retry("rate limited", after=0.5)
+        case "down":
+            raise DependencyDown("the-provider", after=0.2)
+        case "hog":
+            hoard = []
+            while True:
+                hoard.append(bytearray(4 << 20))
+        case "hang":
+            time.sleep(600)
+        case other:
+            raise AssertionError(f"no such kind in these tests: {other}")
+
+
+async def handle_inline(run: Run) -> None:
+    """Do the same for kinds that need no process of their own."""
+    handle(run)
+
+
+def _kill_node() -> None:
+    """Take down the whole node, as the kernel does with a pod: supervisor, mold and every worker."""
+    me = psutil.Process()
+    family = me.parents()
+    supervisor = next(process for process in family if "consumer" in process.cmdline() and "-m" in process.cmdline())
+    for process in (supervisor, *supervisor.children(recursive=True)):
+        if process.pid != me.pid:
+            process.kill()
+    me.kill()

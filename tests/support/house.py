@@ -1,0 +1,226 @@
+"""The whole house for one test: door, station and fleet nodes as real processes on one broker, with quick settings.
+
+Talks to it as users do: HTTP, the command line, the broker. Counts as an auditor would: accepted = done + quarantined +
+discarded, by id.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from gateway.embedded import free_port
+from tests.support.handlers import GATE, STARTS, Start, read_starts
+from tests.support.program import ROOT, Program, Programs
+from tests.support.waiting import eventually
+
+ENDED = {"done", "quarantined", "discarded"}
+HANDLER = "tests.support.handlers:handle"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer, whatever its status."""
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+def call(method: str, url: str, body: bytes | None = None, within: float = 30.0, **headers: str) -> Answer:
+    """Make one HTTP call; header names have underscores for hyphens. Raises OSError when nobody answers."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, data=body, method=method, headers=named)
+    try:
+        with urllib.request.urlopen(request, timeout=within) as response:
+            raw, status, got = response.read(), response.status, dict(response.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            raw, status, got = error.read(), error.code, dict(error.headers)
+    parsed = json.loads(raw) if "json" in got.get("Content-Type", "") else {"text": raw.decode("utf-8", "replace")}
+    return Answer(status, parsed, got)
+
+
+@dataclass
+class House:
+    """One installation under a prefix and data folder of its own."""
+
+    programs: Programs
+    broker_url: str
+    prefix: str
+    folder: Path
+    extra: dict[str, str] = field(default_factory=dict)
+    door_port: int = field(default_factory=free_port)
+    desk_port: int = field(default_factory=free_port)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of every program of this house."""
+        return {
+            "LAZARETTO_BROKER_URL": self.broker_url,
+            "LAZARETTO_PREFIX": self.prefix,
+            "LAZARETTO_DATA": str(self.folder / "data"),
+            "LAZARETTO_DOOR": f"127.0.0.1:{self.door_port}",
+            "LAZARETTO_DESK": f"127.0.0.1:{self.desk_port}",
+            "LAZARETTO_DELAY_UNIT": "50ms",
+            "LAZARETTO_QUEUE_SETTLE": "0",
+            "LAZARETTO_BACKOFF_BASE": "100ms",
+            "LAZARETTO_BACKOFF_CAP": "400ms",
+            "LAZARETTO_LOST_GRACE": "500ms",
+            "LAZARETTO_MEMORY_LIMIT": "160MiB",
+            "LAZARETTO_DRAIN_GRACE": "5s",
+            STARTS: str(self.starts_path),
+            GATE: str(self.gate_path),
+            **self.extra,
+        }
+
+    @property
+    def starts_path(self) -> Path:
+        """The handlers' own record of their starts."""
+        return self.folder / "starts.jsonl"
+
+    @property
+    def gate_path(self) -> Path:
+        """Runs of the kind `wait` end when this file exists."""
+        return self.folder / "gate"
+
+    # Programs
+
+    def door(self, **env: str) -> Program:
+        """Start a door and wait until it is ready."""
+        program = self.programs.python("door", "-m", "gateway", env={**self.env, **env})
+        self._until_ready(program, f"http://127.0.0.1:{self.door_port}/readyz")
+        return program
+
+    def station(self, **env: str) -> Program:
+        """Start a station and wait until it is ready."""
+        program = self.programs.python("station", "-m", "gateway.station", "serve", env={**self.env, **env})
+        self._until_ready(program, f"http://127.0.0.1:{self.desk_port}/readyz")
+        return program
+
+    def fleet(self, lane: str = "work", *, workers: int = 2, handler: str = HANDLER, **env: str) -> Program:
+        """Start a fleet node without waiting for it."""
+        sized = ("--workers", str(workers)) if lane == "work" else ()
+        return self.programs.python(
+            lane, "-m", "consumer", "--handler", handler, "--lane", lane, *sized, env={**self.env, **env}
+        )
+
+    def node(self, lane: str = "work", *, workers: int = 2, handler: str = HANDLER, **env: str) -> Program:
+        """Start a fleet node and wait until it consumes."""
+        program = self.fleet(lane, workers=workers, handler=handler, **env)
+        program.wait_for_log("consumer.consuming")
+        return program
+
+    def open(self, *, workers: int = 2, handler: str = HANDLER) -> tuple[Program, Program, Program, Program]:
+        """Start door, station and a node for each lane, all ready; the nodes start while the others do."""
+        work, suspects = self.fleet(workers=workers, handler=handler), self.fleet("suspects", handler=handler)
+        door, station = self.door(), self.station()
+        for node in (work, suspects):
+            node.wait_for_log("consumer.consuming", 30.0)
+        return door, station, work, suspects
+
+    @staticmethod
+    def kill_family(node: Program) -> None:
+        """SIGKILL a node with its mold and workers at once, as the kernel does with a pod."""
+        for process in node.family():
+            try:
+                process.send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                continue
+        node.kill9()
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run one of the reviewers' verbs to its end."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
+        return subprocess.run(
+            [sys.executable, "-m", "gateway.station", *arguments],
+            env={**inherited, "PYTHONPATH": str(ROOT), **self.env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def show(self, ticket: str) -> dict[str, Any]:
+        """Return what the station knows of a ticket."""
+        done = self.command("show", ticket, "--json")
+        assert done.returncode == 0, done.stderr
+        shown: dict[str, Any] = json.loads(done.stdout)
+        return shown
+
+    # Tickets
+
+    def submit(self, kind: str, ticket: str | None = None, text: str = "hello", **headers: str) -> Answer:
+        """Submit one ticket as JSON."""
+        document = {"kind": kind, "body": text, **({} if ticket is None else {"id": ticket})}
+        url = f"http://127.0.0.1:{self.door_port}/v1/tickets"
+        return call("POST", url, json.dumps(document).encode(), 30.0, Content_Type="application/json", **headers)
+
+    def accepted(self, kind: str, ticket: str | None = None, text: str = "hello") -> str:
+        """Submit one ticket and return its id; it must be accepted."""
+        answer = self.submit(kind, ticket, text)
+        assert answer.status == 202, answer
+        return str(answer.body["id"])
+
+    def status(self, ticket: str) -> dict[str, Any]:
+        """Return what the door tells a client about a ticket."""
+        answer = call("GET", f"http://127.0.0.1:{self.door_port}/v1/tickets/{ticket}")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def starts(self, ticket: str | None = None) -> list[Start]:
+        """Return the starts of one ticket, or of all, oldest first."""
+        return [start for start in read_starts(self.starts_path) if ticket in {None, start.ticket}]
+
+    def until(self, ticket: str, state: str, within: float = 20.0) -> dict[str, Any]:
+        """Wait until a ticket is in `state` and return its status."""
+        return (
+            eventually(
+                lambda: found if (found := self.status(ticket))["state"] == state else None,
+                within,
+                saying=f"{ticket} is {state}",
+            )
+            or {}
+        )
+
+    def balance(self, accepted: Iterable[str], within: float = 30.0) -> Counter[str]:
+        """Wait until every accepted ticket has ended, by id, and return how; nothing may be missing."""
+        wanted = set(accepted)
+        ends: dict[str, str] = {}
+
+        def all_ended() -> bool:
+            for ticket in sorted(wanted - ends.keys()):
+                state = self.status(ticket)["state"]
+                if state not in ENDED:
+                    return False
+                ends[ticket] = state
+            return True
+
+        eventually(all_ended, within, saying=f"all of {len(wanted)} accepted tickets have ended; so far {len(ends)}")
+        return Counter(ends.values())
+
+    @staticmethod
+    def _until_ready(program: Program, url: str) -> None:
+        def ready() -> bool:
+            if program.exit_code is not None:
+                raise AssertionError(f"{program.name} ended with {program.exit_code}:\n{program.tail()}")
+            try:
+                return call("GET", url, within=5.0).status == 200
+            except OSError:
+                return False
+
+        try:
+            eventually(ready, 30.0, saying=f"{program.name} is ready")
+        except AssertionError as failure:
+            failure.add_note(program.tail())
+            raise
