@@ -60,10 +60,10 @@ def charset(body: bytes) -> str | None:
     candidates = from_bytes(sample, cp_isolation=_CANDIDATES, preemptive_behaviour=False, enable_fallback=False)
     for candidate in list(candidates)[:MAX_CANDIDATES]:
         try:
-            text = body.decode(candidate.encoding)
+            body.decode(candidate.encoding)
         except UnicodeDecodeError:
             continue
-        if len({character for character in text[:SAMPLE_BYTES] if character > "\x7f"}) >= MIN_DISTINCT_CHARACTERS:
+        if len({character for character in sample.decode(candidate.encoding, "ignore") if character > "\x7f"}) >= MIN_DISTINCT_CHARACTERS:
             return candidate.encoding
     return None
 

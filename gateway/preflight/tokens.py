@@ -47,15 +47,15 @@ class OutOfTime:
 
 
 def count(
-    texts: Sequence[str], vocabulary: Vocabulary, *, cap: int, deadline: float | None = None, stop: bool = True
+    texts: Sequence[str], vocabulary: Vocabulary, *, cap: int, deadline: float | None = None
 ) -> TokenCount | OutOfTime:
     """Count the tokens of all `texts` together.
 
     Not counted at all when the UTF-8 bytes alone prove that `cap` is kept: a token has at least one byte. Stops as
-    soon as the count is over `cap` for certain, unless `stop` is False. `deadline` is on the monotonic clock.
+    soon as the count is over `cap` for certain. `deadline` is on the monotonic clock.
     """
     size = sum(map(utf8_size, texts))
-    if stop and size <= cap:
+    if size <= cap:
         return TokenCount(tokens=-(-size // _BYTES_PER_TOKEN), at_least=min(1, size), at_most=size)
     total = 0
     exact = True
@@ -65,7 +65,7 @@ def count(
                 return OutOfTime()
             total += len(vocabulary.encoding.encode(chunk, disallowed_special=()))
             exact = exact and not forced
-            if stop and _at_least(total, exact=exact) > cap:
+            if _at_least(total, exact=exact) > cap:
                 return TokenCount(tokens=total, at_least=_at_least(total, exact=exact), at_most=size)
     at_most = total if exact else min(size, int(total * (1 + MARGIN)) + 1)
     return TokenCount(tokens=total, at_least=_at_least(total, exact=exact), at_most=at_most)

@@ -1,0 +1,115 @@
+"""Coded bodies come out whole or not at all, and never larger than the cap."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.preflight.inflation import MAX_MEMBERS, Broken, Coding, Inflater, Overflow, inflate
+
+CAP = 100_000
+
+
+def _raw_deflate(content: bytes) -> bytes:
+    stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return stream.compress(content) + stream.flush()
+
+
+ENCODERS = [
+    (Coding.IDENTITY, bytes),
+    (Coding.GZIP, gzip.compress),
+    (Coding.DEFLATE, zlib.compress),
+    (Coding.DEFLATE, _raw_deflate),
+]
+CODED = [(Coding.GZIP, gzip.compress), (Coding.DEFLATE, zlib.compress), (Coding.DEFLATE, _raw_deflate)]
+
+
+def _in_pieces(body: bytes, coding: Coding, sizes: list[int]) -> bytes | Broken | Overflow:
+    inflater = Inflater(coding, max_bytes=CAP)
+    while body:
+        size = sizes.pop() if sizes else len(body)
+        problem = inflater.feed(body[:size])
+        if problem is not None:
+            return problem
+        body = body[size:]
+    return inflater.finish()
+
+
+@given(st.sampled_from(ENCODERS), st.binary(max_size=3000), st.lists(st.integers(1, 50), max_size=30))
+def test_content_comes_back_however_it_is_cut_up(encoder, content: bytes, sizes: list[int]) -> None:  # type: ignore[no-untyped-def]
+    coding, encode = encoder
+    assert _in_pieces(encode(content), coding, sizes) == content
+
+
+@given(st.sampled_from(CODED), st.binary(min_size=1, max_size=500), st.data())
+def test_a_truncated_stream_is_broken(encoder, content: bytes, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
+    coding, encode = encoder
+    whole = encode(content)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    assert isinstance(inflate(cut, coding, max_bytes=CAP), Broken)
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=5), st.integers(0, 20))
+def test_all_members_of_a_gzip_are_read_and_padding_is_skipped(members: list[bytes], padding: int) -> None:
+    body = b"".join(map(gzip.compress, members)) + b"\0" * padding
+    assert inflate(body, Coding.GZIP, max_bytes=CAP) == b"".join(members)
+
+
+@given(st.sampled_from([Coding.GZIP, Coding.DEFLATE]), st.binary(max_size=500), st.lists(st.integers(1, 9), max_size=9))
+def test_no_bytes_ever_raise(coding: Coding, body: bytes, sizes: list[int]) -> None:
+    assert isinstance(_in_pieces(body, coding, sizes), bytes | Broken | Overflow)
+
+
+@given(st.sampled_from(ENCODERS), st.integers(0, 300), st.integers(0, 300))
+def test_the_cap_is_exact(encoder, size: int, cap: int) -> None:  # type: ignore[no-untyped-def]
+    coding, encode = encoder
+    content = b"x" * size
+    inflated = inflate(encode(content), coding, max_bytes=cap)
+    assert isinstance(inflated, Overflow) if size > cap else inflated == content
+
+
+@pytest.mark.parametrize(("coding", "encode"), CODED)
+def test_a_bomb_costs_no_more_memory_than_the_cap(coding: Coding, encode) -> None:  # type: ignore[no-untyped-def]
+    bomb = encode(b"\0" * 50_000_000)
+    tracemalloc.start()
+    try:
+        assert isinstance(inflate(bomb, coding, max_bytes=CAP), Overflow)
+        assert tracemalloc.get_traced_memory()[1] < 4 * CAP + 2 * len(bomb)
+    finally:
+        tracemalloc.stop()
+
+
+def test_thousands_of_empty_members_are_no_honest_gzip() -> None:
+    assert isinstance(inflate(gzip.compress(b"") * (MAX_MEMBERS + 1), Coding.GZIP, max_bytes=CAP), Broken)
+
+
+def test_bytes_after_the_end_are_an_error_not_dropped() -> None:
+    assert isinstance(inflate(gzip.compress(b"a") + b"junk", Coding.GZIP, max_bytes=CAP), Broken)
+    assert isinstance(inflate(zlib.compress(b"a") + b"junk", Coding.DEFLATE, max_bytes=CAP), Broken)
+
+
+def test_a_plain_body_that_claims_gzip_is_broken() -> None:
+    assert isinstance(inflate(b'{"kind":"x"}', Coding.GZIP, max_bytes=CAP), Broken)
+
+
+@pytest.mark.parametrize(
+    ("value", "coding"),
+    [
+        (None, Coding.IDENTITY),
+        ("", Coding.IDENTITY),
+        ("identity", Coding.IDENTITY),
+        (" GZip ", Coding.GZIP),
+        ("x-gzip", Coding.GZIP),
+        ("deflate", Coding.DEFLATE),
+        ("br", None),
+        ("zstd", None),
+        ("gzip, gzip", None),
+    ],
+)
+def test_only_codings_that_are_undone_are_taken(value: str | None, coding: Coding | None) -> None:
+    assert Coding.named(value) is coding
