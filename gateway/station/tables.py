@@ -179,7 +179,7 @@ def document(value: object) -> str:
     return orjson.dumps(_clean(value)).decode()
 
 
-def parsed(text: str | None) -> Any:  # noqa: ANN401 - a document is whatever was stored
+def parsed(text: str | None) -> Any:
     """Read what `document` wrote; None for a column that was never filled."""
     return None if text is None else orjson.loads(text)
 

@@ -1,0 +1,73 @@
+"""`python -m gateway.station`: arguments and environment become settings, then a verb; exit codes.
+
+Owns the exit codes of the station. Holds no rule of its own.
+"""
+
+import argparse
+import asyncio
+import sys
+
+import sqlalchemy as sa
+
+from gateway.broker import BrokerUnreachable, TopologyConflict
+from gateway.contract import logs
+from gateway.settings import SettingsError, StationSettings, help_text, load
+from gateway.station import command_line, service
+from gateway.station.channels import ChannelUnusable
+from gateway.station.store import StoreVersion
+
+_USAGE = 2
+_UNREACHABLE = 3
+_CONFLICT = 4
+
+
+def main() -> int:
+    """Run one verb and return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gateway.station",
+        description="The quarantine station: keeper, alerts and desk, and the reviewers' verbs.",
+        epilog=help_text(StationSettings),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    serving = verbs.add_parser("serve", help="take items in, send alerts, offer the desk")
+    serving.add_argument("--check", action="store_true", help="try store, broker, topology and alert URLs, and exit")
+    command_line.add_verbs(verbs)
+    arguments = parser.parse_args()
+    try:
+        settings = load(StationSettings)
+    except SettingsError as error:
+        print("settings are not valid:", *error.problems, sep="\n", file=sys.stderr)
+        return _USAGE
+    logs.configure(settings.log)
+    try:
+        return asyncio.run(_run(arguments, settings))
+    except ChannelUnusable as error:
+        print(f"LAZARETTO_ALERT_URLS: {error}", file=sys.stderr)
+        return _USAGE
+    except StoreVersion as error:
+        print(error, file=sys.stderr)
+        return _USAGE
+    except (sa.exc.DBAPIError, OSError) as error:
+        print(f"cannot use the store or the address: {error}", file=sys.stderr)
+        return _USAGE
+    except BrokerUnreachable as error:
+        print(f"no broker answers: {error}\nstart one, or point LAZARETTO_BROKER_URL to it", file=sys.stderr)
+        return _UNREACHABLE
+    except TopologyConflict as error:
+        print(f"the broker's topology differs: {error}", file=sys.stderr)
+        return _CONFLICT
+
+
+async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
+    if arguments.verb != "serve":
+        return await command_line.run(arguments, settings)
+    if arguments.check:
+        print(*await service.check(settings), sep="\n")
+    else:
+        await service.serve(settings)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

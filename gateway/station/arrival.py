@@ -1,0 +1,140 @@
+"""A message from the quarantine queue as what the station keeps of it; pure.
+
+Owns the reading: an envelope, a stranger that the broker gave up on, a raw message that nobody understood, each become
+one `Arrival`. Keeps the message's properties as AMQP bytes, so that nothing is lost in between.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pamqp import decode as amqp_decode
+from pamqp import encode as amqp_encode
+
+from gateway.contract import envelope as envelopes
+from gateway.contract.envelope import Admission, Envelope, Malformed
+from gateway.contract.history import History, RunRecord
+from gateway.contract.outcomes import CHARGED, Outcome, Reason, Stamp
+from gateway.contract.wire import Wire
+
+_RAW_HEADERS: Final = "lz-raw-headers"
+_UNCHARGED_RETURNS: Final = frozenset({Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY})
+_PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One exhausted item, as it is about to be stored."""
+
+    ticket: str
+    generation: int
+    kind: str
+    reason: str
+    detail: str | None
+    malformed: bool
+    """Its headers could not be read; `wire` is all that is known."""
+    stamp: Stamp
+    crashes: int
+    history: History
+    admission: Admission | None
+    wire: Wire = field(repr=False)
+    digest: str
+    """SHA-256 of the body, in hexadecimal."""
+
+    @property
+    def history_total(self) -> int:
+        """How many records the item has ever had, those that gave way included."""
+        return self.history.left_out + len(self.history.runs)
+
+
+def read(wire: Wire) -> Arrival:
+    """Read a message of the quarantine queue; raises nothing that depends on what it holds."""
+    digest = hashlib.sha256(wire.body).hexdigest()
+    found = envelopes.decode(wire)
+    match found:
+        case Envelope():
+            return Arrival(
+                ticket=found.ticket,
+                generation=found.generation,
+                kind=found.kind,
+                # Only the broker dead-letters without a reason: it gave up on handing the message out (C18).
+                reason=found.reason or Reason.DELIVERY_LIMIT,
+                detail=found.detail,
+                malformed=False,
+                stamp=found.stamp,
+                crashes=found.crashes,
+                history=found.history,
+                admission=found.admission,
+                wire=wire,
+                digest=digest,
+            )
+        case Malformed():
+            return _malformed(found, digest)
+
+
+def named_apart(arrival: Arrival) -> Arrival:
+    """Return the arrival under a name of its own: another item already has its ticket id and generation."""
+    suffix = f"~{arrival.digest[:16]}" + ("~raw" if arrival.malformed else "")
+    return replace(arrival, ticket=arrival.ticket[: 128 - len(suffix)] + suffix)
+
+
+def generation_runs(arrival: Arrival, known_before: int) -> dict[Stamp, RunRecord]:
+    """Name the start that each record of this generation tells of.
+
+    `known_before` is how many records the item had when its last generation ended. Records of earlier
+    generations were stored when those arrived.
+    """
+    first = max(0, known_before - arrival.history.left_out)
+    records = arrival.history.runs[first:]
+    returns = sum(record.outcome in _UNCHARGED_RETURNS for record in records)
+    # Where the oldest records gave way, the item's own count tells how many returns went before those that are left.
+    missing = max(0, arrival.stamp.interruptions - returns) if known_before < arrival.history.left_out else 0
+    return dict(_stamped(records, arrival.generation, missing))
+
+
+def charged_attempts(arrival: Arrival, runs: dict[Stamp, RunRecord]) -> int:
+    """Return how many charged starts the item had in this generation, as far as it can tell itself."""
+    told = [stamp.attempt for stamp, record in runs.items() if record.outcome in CHARGED]
+    return max([arrival.stamp.attempt - 1, *told])
+
+
+def freeze(wire: Wire) -> bytes:
+    """Return properties and headers of a message as an AMQP field table."""
+    table: dict[str, Any] = {name: getattr(wire, name) for name in _PROPERTIES if getattr(wire, name) is not None}
+    if wire.timestamp is not None:
+        table["timestamp"] = int(wire.timestamp)
+    return amqp_encode.field_table({**table, "headers": dict(wire.headers)})
+
+
+def thaw(properties: bytes, body: bytes) -> Wire:
+    """Return the message that `freeze` was given."""
+    table: dict[str, Any]
+    _, table = amqp_decode.field_table(properties)
+    return Wire(body=body, **table)
+
+
+def _stamped(records: tuple[RunRecord, ...], generation: int, interruptions: int) -> Iterator[tuple[Stamp, RunRecord]]:
+    for record in records:
+        yield Stamp(generation=generation, attempt=record.attempt, interruptions=interruptions), record
+        interruptions += record.outcome in _UNCHARGED_RETURNS
+
+
+def _malformed(found: Malformed, digest: str) -> Arrival:
+    headers = found.wire.headers
+    reason, detail = headers.get("lz-reason"), headers.get("lz-detail")
+    wrapped = isinstance(headers.get(_RAW_HEADERS), str)
+    return Arrival(
+        ticket=found.ticket,
+        generation=0,
+        kind=found.kind,
+        reason=reason if wrapped and isinstance(reason, str) else Reason.MALFORMED,
+        detail=detail if wrapped and isinstance(detail, str) else found.detail,
+        malformed=True,
+        stamp=Stamp(generation=0, attempt=1, interruptions=0),
+        crashes=0,
+        history=History(),
+        admission=None,
+        wire=found.wire,
+        digest=digest,
+    )

@@ -1,0 +1,49 @@
+"""The beginning of a body as text that is safe to look at; pure.
+
+Owns the decoding for eyes only: the stored bytes are never touched, and nothing here is sent anywhere again.
+"""
+
+import codecs
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+_FALLBACK: Final = "utf-8"
+_CONTROL_PICTURES: Final = 0x2400
+_FIRST_PRINTABLE: Final = 0x20
+_DELETE: Final = 0x7F
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What to show of a body."""
+
+    text: str
+    charset: str
+    cut: bool
+    """There is more than this."""
+
+
+def preview(head: bytes, *, size: int, charset: str | None) -> Preview:
+    """Decode the beginning of a body of `size` bytes, without half a character at its end."""
+    named = charset or _FALLBACK
+    try:
+        decoder = codecs.getincrementaldecoder(named)("replace")
+    except LookupError:
+        named, decoder = _FALLBACK, codecs.getincrementaldecoder(_FALLBACK)("replace")
+    text = decoder.decode(head, final=len(head) >= size)
+    return Preview(text="".join(map(_visible, text)), charset=named, cut=len(head) < size)
+
+
+def _visible(character: str) -> str:
+    """Show what would act on a terminal, hide, or turn text around, as a picture or an escape."""
+    point = ord(character)
+    if character in "\n\t":
+        return character
+    if point < _FIRST_PRINTABLE:
+        return chr(_CONTROL_PICTURES + point)
+    if point == _DELETE:
+        return "\u2421"
+    if unicodedata.category(character) in {"Cc", "Cf", "Cs"}:
+        return f"\\u{point:04x}"
+    return character

@@ -1,0 +1,91 @@
+"""Values for the templates: words, ages and badges; pure.
+
+Owns how facts are put for a reader. Marks nothing as safe HTML: the templates escape everything.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gateway.contract.outcomes import CRASHES, Outcome
+from gateway.station import wording
+from gateway.station.dossier import Dossier, Item, Run
+from gateway.station.holding import ItemState
+
+_LONG: Final = ("log_tail", "traceback")
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """One run on the timeline."""
+
+    run: Run
+    tone: str
+    sentence: str
+    facts: Sequence[tuple[str, str]]
+    texts: Sequence[tuple[str, str]]
+
+
+def run_views(found: Dossier, generation: int) -> list[RunView]:
+    """Return the timeline of one generation."""
+    return [_run_view(run) for run in found.runs if run.generation == generation]
+
+
+def age(moment: float | None) -> str:
+    """Say how long ago `moment` (Unix seconds) was, in the largest fitting unit."""
+    if moment is None:
+        return "unknown"
+    seconds = max(0.0, time.time() - moment)
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def clock(moment: float | None) -> str:
+    """Write a moment (Unix seconds) for people."""
+    return "unknown" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def size(count: int) -> str:
+    """Write a number of bytes for people."""
+    if count < 1 << 10:
+        return f"{count} bytes"
+    return f"{count / (1 << 10):.1f} KiB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MiB"
+
+
+def words(code: str) -> str:
+    """Write a reason or outcome code as words."""
+    return code.replace("_", " ")
+
+
+def summary(items: Sequence[Item]) -> dict[str, Any]:
+    """Return the figures at the top of the list."""
+    waiting = [item for item in items if item.state in {ItemState.HELD, ItemState.REPLAYING}]
+    return {"waiting": len(waiting), "oldest": min((item.arrived_at for item in waiting), default=None)}
+
+
+def _run_view(run: Run) -> RunView:
+    plain = {name: value for name, value in run.evidence.items() if name not in _LONG and value not in (None, "", [])}
+    return RunView(
+        run=run,
+        tone=_tone(run.outcome),
+        sentence=wording.sentence(run),
+        facts=[(words(name), _plain(value)) for name, value in plain.items()],
+        texts=[(words(name), str(run.evidence[name])) for name in _LONG if run.evidence.get(name)],
+    )
+
+
+def _plain(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _tone(outcome: str) -> str:
+    if outcome in CRASHES:
+        return "bad"
+    if outcome == Outcome.SUCCEEDED:
+        return "good"
+    return "calm" if outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY} else "warn"

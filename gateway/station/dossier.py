@@ -1,0 +1,282 @@
+"""All that the station knows of one ticket, and lists of what it holds; questions only.
+
+Owns the queries of the reviewers' verbs and of the desk. Never writes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.contract.outcomes import CHARGED, Outcome
+from gateway.station.holding import ItemState
+from gateway.station.ledger import Trust
+from gateway.station.store import Store
+from gateway.station.tables import alerts, audit, items, parsed, refusals, runs, tickets
+
+MAX_LISTED: Final = 500
+PREVIEW_BYTES: Final = 16 * 1024
+_SAME_MOMENT: Final = 0.002
+"""Seconds; records that travel on an item round their times to milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How one start ended."""
+
+    generation: int
+    attempt: int
+    interruptions: int
+    outcome: str
+    node: str
+    worker: int | None
+    lane: str | None
+    started_at: float | None
+    seconds: float | None
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What is or was held of one generation, its body aside."""
+
+    ticket: str
+    generation: int
+    kind: str
+    state: ItemState
+    reason: str
+    detail: str | None
+    malformed: bool
+    attempts: int
+    crashes: int
+    interruptions: int
+    size: int
+    digest: str
+    content_type: str | None
+    admission: dict[str, Any] | None
+    spool_path: str | None
+    submitted_at: float | None
+    arrived_at: float
+    decided_at: float | None
+    decided_by: str | None
+    decision_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One message to people about an item; `sent_at` is None while it is still owed."""
+
+    generation: int
+    event: str
+    channel: str
+    text: str | None
+    created_at: float
+    sent_at: float | None
+    tries: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What somebody did about an item."""
+
+    at: float
+    generation: int
+    actor: str
+    act: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One request that door or consumer said no to."""
+
+    at: float
+    ticket: str
+    kind: str
+    node: str
+    client: str | None
+    bytes: int | None
+    digest: str | None
+    violations: list[Any]
+    sample: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dossier:
+    """One ticket with everything about it."""
+
+    ticket: str
+    kind: str
+    state: str
+    attempts: int
+    generation: int
+    client: str | None
+    updated_at: float
+    items: Sequence[Item]
+    """Newest generation first."""
+    runs: Sequence[Run]
+    """Oldest first."""
+    alerts: Sequence[Alert]
+    acts: Sequence[Act]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the newest generation that ended in quarantine did."""
+        return self.items[0].reason if self.items else None
+
+
+async def find(store: Store, ticket: str) -> Dossier | None:
+    """Return what is known of `ticket`, or None when nobody ever reported it."""
+    async with store.reading() as transaction:
+        row = (await transaction.execute(sa.select(tickets).filter_by(ticket=ticket))).one_or_none()
+        if row is None:
+            return None
+        held = await _items(transaction, items.c.ticket == ticket, items.c.generation.desc())
+        sent = await _rows(transaction, alerts, ticket, alerts.c.id)
+        acts = await _rows(transaction, audit, ticket, audit.c.id)
+        return Dossier(
+            ticket=row.ticket,
+            kind=row.kind,
+            state=row.state,
+            attempts=row.attempts,
+            generation=row.generation,
+            client=row.client,
+            updated_at=row.updated_at,
+            items=held,
+            runs=await find_runs(transaction, ticket),
+            alerts=[
+                Alert(
+                    generation=alert.generation,
+                    event=alert.event,
+                    channel=alert.channel,
+                    text=alert.text,
+                    created_at=alert.created_at,
+                    sent_at=alert.sent_at,
+                    tries=alert.tries,
+                    last_error=alert.last_error,
+                )
+                for alert in sent
+            ],
+            acts=[
+                Act(at=act.at, generation=act.generation, actor=act.actor, act=act.act, reason=act.reason)
+                for act in acts
+            ],
+        )
+
+
+async def find_runs(transaction: AsyncConnection, ticket: str) -> list[Run]:
+    """Return a ticket's runs, oldest first, each start once."""
+    query = sa.select(runs).filter_by(ticket=ticket).order_by(runs.c.generation, runs.c.attempt, runs.c.interruptions)
+    rows = (await transaction.execute(query)).all()
+    witnessed = [row for row in rows if row.trust > Trust.HISTORY]
+    return [_run(row) for row in rows if row.trust > Trust.HISTORY or not any(_same(row, other) for other in witnessed)]
+
+
+async def find_items(store: Store, states: Sequence[ItemState], *, limit: int = MAX_LISTED) -> list[Item]:
+    """Return items in one of these states, oldest first."""
+    async with store.reading() as transaction:
+        return await _items(transaction, items.c.state.in_(list(states)), items.c.arrived_at, limit)
+
+
+async def find_preview(store: Store, ticket: str, generation: int) -> tuple[bytes, str | None]:
+    """Return the beginning of an item's body, and the charset that the door measured; raises KeyError."""
+    query = sa.select(sa.func.substr(items.c.body, 1, PREVIEW_BYTES).label("head"), items.c.admission).filter_by(
+        ticket=ticket, generation=generation
+    )
+    async with store.reading() as transaction:
+        row = (await transaction.execute(query)).one_or_none()
+    if row is None:
+        raise KeyError(ticket)
+    admission = parsed(row.admission)
+    return bytes(row.head or b""), admission["charset"] if admission else None
+
+
+async def find_refusals(store: Store, *, limit: int = MAX_LISTED) -> list[Refusal]:
+    """Return what was refused, newest first."""
+    query = sa.select(refusals).order_by(refusals.c.at.desc()).limit(limit)
+    async with store.reading() as transaction:
+        rows = (await transaction.execute(query)).all()
+    return [
+        Refusal(
+            at=row.at,
+            ticket=row.ticket,
+            kind=row.kind,
+            node=row.node,
+            client=row.client,
+            bytes=row.bytes,
+            digest=row.digest,
+            violations=parsed(row.violations),
+            sample=row.sample,
+        )
+        for row in rows
+    ]
+
+
+async def _rows(transaction: AsyncConnection, table: sa.Table, ticket: str, order: Any) -> Sequence[Any]:
+    return (await transaction.execute(sa.select(table).filter_by(ticket=ticket).order_by(order))).all()
+
+
+async def _items(
+    transaction: AsyncConnection,
+    which: sa.ColumnElement[bool],
+    order: Any,
+    limit: int = MAX_LISTED,
+) -> list[Item]:
+    left_out = {"body", "properties", "headers"}
+    columns = [column for column in items.c if column.name not in left_out]
+    query = sa.select(*columns, sa.func.length(items.c.body).label("size")).where(which).order_by(order).limit(limit)
+    rows = (await transaction.execute(query)).all()
+    return [_item(row) for row in rows]
+
+
+def _item(row: Any) -> Item:
+    return Item(
+        ticket=row.ticket,
+        generation=row.generation,
+        kind=row.kind,
+        state=ItemState(row.state),
+        reason=row.reason,
+        detail=row.detail,
+        malformed=bool(row.malformed),
+        attempts=row.attempts,
+        crashes=row.crashes,
+        interruptions=row.interruptions,
+        size=row.size,
+        digest=row.digest,
+        content_type=row.content_type,
+        admission=parsed(row.admission),
+        spool_path=row.spool_path,
+        submitted_at=row.submitted_at,
+        arrived_at=row.arrived_at,
+        decided_at=row.decided_at,
+        decided_by=row.decided_by,
+        decision_reason=row.decision_reason,
+    )
+
+
+def _run(row: Any) -> Run:
+    return Run(
+        generation=row.generation,
+        attempt=row.attempt,
+        interruptions=row.interruptions,
+        outcome=row.outcome,
+        node=row.node,
+        worker=row.worker,
+        lane=row.lane,
+        started_at=row.started_at,
+        seconds=row.seconds,
+        evidence=parsed(row.evidence),
+    )
+
+
+def _same(told: Any, seen: Any) -> bool:
+    """Tell whether a record that travelled on the item is of a run that the journal told of under another stamp."""
+    if (told.generation, told.attempt, told.outcome) != (seen.generation, seen.attempt, seen.outcome):
+        return False
+    if Outcome(told.outcome) in CHARGED:
+        return True
+    apart: float = abs((told.started_at or 0.0) - (seen.started_at or 0.0))
+    return apart < _SAME_MOMENT

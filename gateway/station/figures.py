@@ -1,0 +1,102 @@
+"""The station's numbers for Prometheus, counted from the store at the moment they are asked for.
+
+Owns the metric names of the station. Counts rows instead of events of this process, so that a restart loses nothing
+and decisions made in other processes count; no ticket, client or request is ever a label.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.station.holding import ItemState
+from gateway.station.store import Store
+from gateway.station.tables import alerts, audit, items, spooled
+
+_REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "not_sent"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What was counted; every sequence holds rows of labels and a number."""
+
+    quarantined: Sequence[Any]
+    by_state: Sequence[Any]
+    oldest_seconds: float
+    acts: Sequence[Any]
+    sent: Sequence[Any]
+    failed: Sequence[Any]
+    lag_seconds: float
+    spooled: int
+
+
+async def count(store: Store) -> Figures:
+    """Count everything in one transaction."""
+    number = sa.func.count()
+    by_reason = (items.c.kind, items.c.reason)
+    now = time.time()
+    failed_tries = sa.func.sum(alerts.c.tries) - sa.func.count(alerts.c.sent_at)
+    async with store.reading() as transaction:
+
+        async def rows(query: sa.Select[Any]) -> Sequence[Any]:
+            found: Sequence[Any] = (await transaction.execute(query)).all()
+            return found
+
+        oldest = await transaction.scalar(sa.select(sa.func.min(items.c.arrived_at)).filter_by(state=ItemState.HELD))
+        owed = await transaction.scalar(sa.select(sa.func.min(alerts.c.created_at)).where(alerts.c.sent_at.is_(None)))
+        return Figures(
+            quarantined=await rows(sa.select(*by_reason, number).group_by(*by_reason)),
+            by_state=await rows(sa.select(items.c.state, number).group_by(items.c.state)),
+            oldest_seconds=0.0 if oldest is None else max(0.0, now - oldest),
+            acts=await rows(sa.select(audit.c.act, number).group_by(audit.c.act)),
+            sent=await rows(sa.select(alerts.c.channel, sa.func.count(alerts.c.sent_at)).group_by(alerts.c.channel)),
+            failed=await rows(sa.select(alerts.c.channel, failed_tries).group_by(alerts.c.channel)),
+            lag_seconds=0.0 if owed is None else max(0.0, now - owed),
+            spooled=await transaction.scalar(sa.select(number).select_from(spooled)) or 0,
+        )
+
+
+def render(figures: Figures) -> bytes:
+    """Return the figures in Prometheus's text format."""
+    registry = CollectorRegistry()
+    registry.register(_Counted(figures))
+    return generate_latest(registry)
+
+
+class _Counted(Collector):
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures
+        quarantined = CounterMetricFamily(
+            "lazaretto_quarantined", "Items taken into quarantine.", labels=["kind", "reason"]
+        )
+        for kind, reason, number in figures.quarantined:
+            quarantined.add_metric([kind, reason], number)
+        held = GaugeMetricFamily("lazaretto_quarantine_items", "Items by decision.", labels=["state", "owner"])
+        counted = {row[0]: row[1] for row in figures.by_state}
+        for state in ItemState:
+            held.add_metric([state.value, ""], counted.get(state.value, 0))
+        oldest = GaugeMetricFamily(
+            "lazaretto_quarantine_oldest_unreviewed_seconds", "Age of the oldest undecided item.", labels=["owner"]
+        )
+        oldest.add_metric([""], figures.oldest_seconds)
+        replays = CounterMetricFamily("lazaretto_replays", "Replays by result.", labels=["result"])
+        for act, number in figures.acts:
+            if act in _REPLAYS:
+                replays.add_metric([_REPLAYS[act]], number)
+        sent = CounterMetricFamily("lazaretto_alerts", "Alerts by channel and result.", labels=["channel", "result"])
+        for result, rows in (("sent", figures.sent), ("failed", figures.failed)):
+            for channel, number in rows:
+                sent.add_metric([channel, result], number)
+        lag = GaugeMetricFamily("lazaretto_alert_lag_seconds", "Age of the oldest alert that is still owed.")
+        lag.add_metric([], figures.lag_seconds)
+        spool = GaugeMetricFamily("lazaretto_spooled_messages", "Raw files of messages that could not be stored.")
+        spool.add_metric([], figures.spooled)
+        return [quarantined, held, oldest, replays, sent, lag, spool]

@@ -1,0 +1,286 @@
+"""Moves what arrives for the station into the store, one transaction for a batch, then acknowledges.
+
+Owns the only acknowledgements of the station. Never acknowledges what is not committed, and never cycles: what cannot
+be stored as it is becomes a minimal row and a raw file (P19); a store that cannot be written keeps everything waiting.
+"""
+
+import asyncio
+import logging
+import struct
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import sqlalchemy as sa
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aiormq.exceptions import ChannelInvalidStateError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway import broker
+from gateway.contract import journal
+from gateway.contract.history import History
+from gateway.contract.logs import event
+from gateway.contract.topology import Topology
+from gateway.contract.wire import Wire
+from gateway.station import arrival as arrivals
+from gateway.station import holding, ledger, standings
+from gateway.station.sender import received
+from gateway.station.spool import Spool
+from gateway.station.store import Store
+from gateway.station.tables import spooled, storable
+from gateway.station.vitals import Vitals
+
+PREFETCH_ITEMS: Final = 32
+PREFETCH_JOURNAL: Final = 128
+CONNECT_DEADLINE: Final = 10.0
+WATCH: Final = 5.0
+"""Seconds between looks at the queues themselves: a consumer that hears nothing from a full one starts over."""
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Seconds to wait after the first, second, ... failure in a row; the last one from then on."""
+
+logger: Final = logging.getLogger("lazaretto.keeper")
+
+_UNSTORABLE: Final = (
+    sa.exc.DataError,
+    sa.exc.IntegrityError,
+    sa.exc.ProgrammingError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    struct.error,
+)
+"""What a message of its own makes go wrong. Everything else a store says is about the store."""
+_STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
+
+Save = Callable[[AsyncConnection, Wire], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """One queue being read: what arrived and waits for its transaction."""
+
+    queue: str
+    prefetch: int
+    save: Save
+    waiting: asyncio.Queue[AbstractIncomingMessage | None]
+    arrived: int = 0
+
+    async def batch(self) -> list[AbstractIncomingMessage]:
+        """Return what is there, at least one message; nothing when the session has ended."""
+        messages = [await self.waiting.get()]
+        while not self.waiting.empty() and len(messages) < self.prefetch:
+            messages.append(self.waiting.get_nowait())
+        return [] if None in messages else [message for message in messages if message is not None]
+
+    async def take(self, message: AbstractIncomingMessage) -> None:
+        """Be the broker client's callback: it must not wait for the store."""
+        self.arrived += 1
+        self.waiting.put_nowait(message)
+
+
+class Keeper:
+    """Consumes on a connection of its own. `run` until `stop` is set."""
+
+    def __init__(
+        self,
+        *,
+        urls: Sequence[str],
+        topology: Topology,
+        store: Store,
+        spool: Spool,
+        channels: Sequence[str],
+        vitals: Vitals,
+    ) -> None:
+        self._urls = urls
+        self._topology = topology
+        self._store = store
+        self._spool = spool
+        self._channels = channels
+        self._vitals = vitals
+
+    async def run(self, stop: asyncio.Event, connection: AbstractConnection) -> None:
+        """Work on `connection`, then on a new one after each loss; raises TopologyConflict when a queue has changed."""
+        failures = 0
+        next_connection: AbstractConnection | None = connection
+        while not stop.is_set():
+            started = time.monotonic()
+            try:
+                if next_connection is None:
+                    next_connection = await broker.connect(self._urls, name="station", deadline=CONNECT_DEADLINE)
+                    await broker.declare(next_connection, self._topology)
+                await self._session(next_connection, stop)
+            except* (*broker.LOST, ChannelInvalidStateError) as group:
+                event(logger, "keeper.lost", logging.WARNING, error=_first(group))
+            finally:
+                self._vitals.consuming = False
+                if next_connection is not None:
+                    await broker.close(next_connection)
+                next_connection = None
+            failures = 0 if time.monotonic() - started > WATCH else failures + 1
+            await _pause(stop, _pause_after(failures))
+
+    async def _session(self, connection: AbstractConnection, stop: asyncio.Event) -> None:
+        ended = asyncio.Event()
+        lines = (
+            self._line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_item),
+            self._line(self._topology.journal_queue, PREFETCH_JOURNAL, self._save_events),
+        )
+        async with asyncio.TaskGroup() as group:
+            for line in lines:
+                await self._consume(connection, line, ended)
+                group.create_task(self._read(line, ended))
+            watchers = [
+                group.create_task(_set_when(broker.lost(connection), ended)),
+                group.create_task(_set_when(stop.wait(), ended)),
+                group.create_task(self._watch(connection, lines, ended)),
+            ]
+            self._vitals.consuming = True
+            event(logger, "keeper.consuming", queues=len(lines))
+            await ended.wait()
+            self._vitals.consuming = False
+            for line in lines:
+                line.waiting.put_nowait(None)
+            for watcher in watchers:
+                watcher.cancel()
+
+    def _line(self, queue: str, prefetch: int, save: Save) -> _Line:
+        return _Line(queue=queue, prefetch=prefetch, save=save, waiting=asyncio.Queue())
+
+    async def _consume(self, connection: AbstractConnection, line: _Line, ended: asyncio.Event) -> None:
+        channel: AbstractChannel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
+        channel.close_callbacks.add(lambda *_: ended.set())
+        underlay = await channel.get_underlay_channel()
+        underlay.on_consumer_cancel_callbacks.add(lambda *_: ended.set())
+        await channel.set_qos(prefetch_count=line.prefetch, timeout=broker.CALL_DEADLINE)
+        queue = await channel.get_queue(line.queue, ensure=False)
+        await queue.consume(line.take, timeout=broker.CALL_DEADLINE)
+
+    async def _read(self, line: _Line, ended: asyncio.Event) -> None:
+        try:
+            while messages := await line.batch():
+                if not await self._keep(line, messages, ended):
+                    return
+                # One channel for one queue, in order: the last tag covers the whole batch.
+                await messages[-1].ack(multiple=True)
+        finally:
+            ended.set()
+
+    async def _keep(self, line: _Line, messages: Sequence[AbstractIncomingMessage], ended: asyncio.Event) -> bool:
+        """Store a batch for certain, however long the store takes to come back; False when the session ended first."""
+        failures = 0
+        while True:
+            try:
+                await self._save(line, [received(message) for message in messages])
+            except _STORE_TROUBLE as error:
+                failures += 1
+                self._vitals.store_error = f"{type(error).__name__}: {error}"
+                event(logger, "store.unusable", logging.ERROR, queue=line.queue, waiting=len(messages), error=error)
+                await _pause(ended, _pause_after(failures))
+                if ended.is_set():
+                    return False
+            else:
+                self._vitals.store_error = None
+                return True
+
+    async def _save(self, line: _Line, wires: Sequence[Wire]) -> None:
+        try:
+            async with self._store.writing() as transaction:
+                for wire in wires:
+                    await line.save(transaction, wire)
+        except (*_UNSTORABLE, sa.exc.StatementError) as error:
+            if not _is_of_the_message(error):
+                raise
+            if len(wires) > 1:
+                # Only the one that cannot be stored may suffer for it.
+                for wire in wires:
+                    await self._save(line, [wire])
+            else:
+                await self._set_aside(line, wires[0], error)
+
+    async def _save_item(self, transaction: AsyncConnection, wire: Wire) -> None:
+        found = arrivals.read(wire)
+        name = await holding.take_in(transaction, found, channels=self._channels, now=time.time())
+        if name is None:
+            event(logger, "item.known", ticket=found.ticket, generation=found.generation)
+        else:
+            event(logger, "item.stored", ticket=name, generation=found.generation, reason=found.reason)
+
+    async def _save_events(self, transaction: AsyncConnection, wire: Wire) -> None:
+        await ledger.post(transaction, journal.decode(wire.body))
+
+    async def _set_aside(self, line: _Line, wire: Wire, error: Exception) -> None:
+        """Keep a raw file of what the store does not take, and as much of a row as it does (P19)."""
+        path = await asyncio.to_thread(self._spool.keep, wire, source=line.queue, error=repr(error))
+        event(logger, "message.spooled", logging.ERROR, queue=line.queue, path=path, error=error)
+        row = {"path": str(path), "at": time.time(), "source": line.queue, "error": storable(repr(error))}
+        async with self._store.writing() as transaction:
+            statement = standings.insert(transaction.dialect.name, spooled).on_conflict_do_nothing()
+            await transaction.execute(statement, [row])
+        if line.queue != self._topology.quarantine_queue:
+            return
+        minimal = _minimal(arrivals.read(wire), error)
+        try:
+            async with self._store.writing() as transaction:
+                await holding.take_in(
+                    transaction, minimal, channels=self._channels, now=time.time(), spool_path=str(path)
+                )
+        except _UNSTORABLE as worse:
+            # The file is safe and on record; a message that allows no row at all must not come back for ever.
+            event(logger, "message.rowless", logging.CRITICAL, path=path, error=worse)
+
+    async def _watch(self, connection: AbstractConnection, lines: Sequence[_Line], ended: asyncio.Event) -> None:
+        """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""
+        while not ended.is_set():
+            before = [line.arrived for line in lines]
+            await _pause(ended, WATCH)
+            channel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
+            depths = await broker.depths(channel, [line.queue for line in lines])
+            await broker.within(channel.close(), broker.CALL_DEADLINE)
+            for line, depth, count in zip(lines, depths, before, strict=True):
+                idle = line.waiting.empty() and line.arrived == count and self._vitals.store_error is None
+                if depth.messages and idle:
+                    event(logger, "keeper.starved", logging.WARNING, queue=line.queue, messages=depth.messages)
+                    ended.set()
+
+
+def _is_of_the_message(error: Exception) -> bool:
+    """Tell what a message made go wrong from what is wrong with the store; a bare StatementError is a value's fault."""
+    return isinstance(error, _UNSTORABLE) or not isinstance(error, sa.exc.DBAPIError)
+
+
+def _minimal(found: arrivals.Arrival, error: Exception) -> arrivals.Arrival:
+    """Return what any store can hold of an arrival; its whole message is in the spool."""
+    return replace(
+        found,
+        detail=f"kept as a raw file, because it could not be stored: {error!r}",
+        history=History(),
+        admission=None,
+        wire=Wire(body=b"", message_id=None),
+    )
+
+
+async def _set_when(happens: Awaitable[object], ended: asyncio.Event) -> None:
+    await happens
+    ended.set()
+
+
+async def _pause(until: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await until.wait()
+    except TimeoutError:
+        return
+
+
+def _pause_after(failures: int) -> float:
+    return _PAUSES[min(failures, len(_PAUSES)) - 1] if failures else 0.0
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,180 @@
+"""Journal events into rows: runs, refusals, and where tickets stand.
+
+Owns the tables `runs` and `refusals`. Storing an event twice changes nothing, and order of arrival never matters.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.contract.history import RunRecord
+from gateway.contract.journal import Event, EventName
+from gateway.contract.outcomes import CHARGED, Outcome, Stamp
+from gateway.station import standings
+from gateway.station.standings import Report, insert
+from gateway.station.tables import document, refusals, runs, storable
+
+
+class Trust(IntEnum):
+    """Whose word counts when two reports tell of the end of the same start."""
+
+    HISTORY = 1
+    """What travelled on the item: true, but without details."""
+    CLAIMED = 2
+    """Inferred by whoever got the redelivery."""
+    WITNESSED = 3
+    """The node that ran it saw it end."""
+
+
+async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
+    """Store a batch of events; raises ValueError or KeyError when one of them is not what the journal promises."""
+    reports, ended, refused = [], [], []
+    for event in events:
+        match event.event:
+            case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
+                ended.append(_run(event))
+            case EventName.REFUSED:
+                refused.append(_refusal(event))
+            case _:
+                pass
+        report = _report(event)
+        if report is not None:
+            reports.append(report)
+    await standings.merge(transaction, reports)
+    await _record(transaction, ended)
+    if refused:
+        statement = insert(transaction.dialect.name, refusals).on_conflict_do_nothing()
+        await transaction.execute(statement, refused)
+
+
+async def post_history(
+    transaction: AsyncConnection, *, ticket: str, kind: str, runs_by_stamp: Mapping[Stamp, RunRecord], at: float
+) -> None:
+    """Store the runs that an item brought along, for those whose journal never arrived."""
+    rows = [
+        {
+            **_key(ticket, stamp),
+            "trust": Trust.HISTORY,
+            "kind": storable(kind),
+            "outcome": record.outcome.value,
+            "verdict": None,
+            "node": storable(record.node),
+            "worker": record.worker or None,
+            "lane": None,
+            "started_at": record.started or None,
+            "seconds": record.seconds,
+            "delay": None,
+            "evidence": document({"code": record.code} if record.code else {}),
+            "event_id": None,
+            "reported_at": at,
+        }
+        for stamp, record in runs_by_stamp.items()
+    ]
+    await _record(transaction, rows)
+
+
+async def _record(transaction: AsyncConnection, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    statement = insert(transaction.dialect.name, runs)
+    taken = {name: statement.excluded[name] for name in rows[0] if name not in _KEY}
+    statement = statement.on_conflict_do_update(
+        index_elements=list(_KEY), set_=taken, where=sa.and_(runs.c.trust < statement.excluded.trust)
+    )
+    await transaction.execute(statement, rows)
+
+
+_KEY = ("ticket", "generation", "attempt", "interruptions")
+
+
+def _key(ticket: str, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "ticket": storable(ticket),
+        "generation": stamp.generation,
+        "attempt": stamp.attempt,
+        "interruptions": stamp.interruptions,
+    }
+
+
+def _run(event: Event) -> dict[str, Any]:
+    data = event.data
+    evidence = data.get("evidence")
+    shown = dict(evidence) if isinstance(evidence, Mapping) else {}
+    if data.get("code"):
+        shown.setdefault("code", data["code"])
+    return {
+        **_key(event.ticket, event.stamp),
+        "trust": Trust.CLAIMED if event.event is EventName.CLAIMED else Trust.WITNESSED,
+        "kind": storable(event.kind),
+        "outcome": Outcome(data["outcome"]).value,
+        "verdict": _text(data.get("verdict")),
+        "node": storable(event.node),
+        "worker": _whole(data.get("worker")),
+        "lane": _text(data.get("lane")),
+        "started_at": _number(data.get("started_at")),
+        "seconds": _number(data.get("seconds")),
+        "delay": _number(data.get("delay")),
+        "evidence": document(shown),
+        "event_id": storable(event.id),
+        "reported_at": event.at,
+    }
+
+
+def _refusal(event: Event) -> dict[str, Any]:
+    data = event.data
+    return {
+        "id": storable(event.id),
+        "at": event.at,
+        "ticket": storable(event.ticket),
+        "kind": storable(event.kind),
+        "node": storable(event.node),
+        "client": _text(data.get("client")),
+        "bytes": _whole(data.get("bytes")),
+        "digest": _text(data.get("digest")),
+        "violations": document(data.get("violations", [])),
+        "sample": _text(data.get("sample")),
+    }
+
+
+def _report(event: Event) -> Report | None:
+    standing = event.standing
+    if standing is None:
+        return None
+    reason = event.data.get("reason")
+    return Report(
+        ticket=event.ticket,
+        kind=event.kind,
+        standing=standing,
+        attempts=_attempts(event),
+        at=event.at,
+        client=_text(event.data.get("client")),
+        detail=_text(reason),
+    )
+
+
+def _attempts(event: Event) -> int:
+    """Count the charged starts up to this event; a running one counts, since it will be charged unless excused."""
+    match event.event:
+        case EventName.STARTED:
+            counts = True
+        case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
+            outcome = Outcome(event.data["outcome"])
+            counts = outcome in CHARGED or outcome is Outcome.SUCCEEDED
+        case _:
+            counts = False
+    return event.stamp.attempt - (0 if counts else 1)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else storable(str(value))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

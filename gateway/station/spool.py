@@ -1,0 +1,60 @@
+"""Raw files of messages that cannot be stored as they are (P19).
+
+Owns one folder. A file is on the disk, under its final name, before anybody acknowledges the message; nothing is ever
+removed from here by the program.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+from gateway.contract.wire import Wire
+from gateway.station.tables import document
+
+
+class Spool:
+    """The folder; `keep` raises OSError while it cannot be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keep(self, wire: Wire, *, source: str, error: str) -> Path:
+        """Write body and properties of a message, and return the body's path; the same message gets the same name."""
+        about = document(
+            {
+                "source": source,
+                "error": error,
+                "headers": dict(wire.headers),
+                **{
+                    name: getattr(wire, name)
+                    for name in (
+                        "message_id",
+                        "correlation_id",
+                        "type",
+                        "content_type",
+                        "content_encoding",
+                        "timestamp",
+                    )
+                },
+            }
+        )
+        name = hashlib.sha256(f"{source}\0{wire.message_id}\0".encode("utf-8", "surrogatepass") + wire.body).hexdigest()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.folder / f"{name[:32]}.body"
+        _write(path, wire.body)
+        _write(path.with_suffix(".json"), about.encode())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

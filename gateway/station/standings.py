@@ -1,0 +1,84 @@
+"""Where tickets stand: the merge of P18 as one SQL statement.
+
+Owns the table `tickets`. Reports may arrive in any order and more than once; the row that results is the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.contract.ids import UNKNOWN_KIND
+from gateway.contract.outcomes import RANK, Standing
+from gateway.station.tables import storable, tickets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report of where a ticket stands."""
+
+    ticket: str
+    kind: str
+    standing: Standing
+    attempts: int
+    """Charged starts of this generation that the report knows of."""
+    at: float
+    """Unix seconds, on the reporter's clock; shown to people, never used for order."""
+    client: str | None = None
+    detail: str | None = None
+
+
+async def merge(transaction: AsyncConnection, reports: Iterable[Report]) -> None:
+    """Merge reports into the tickets' rows."""
+    rows = [_row(report) for report in reports]
+    if rows:
+        await transaction.execute(_statement(transaction.dialect.name), rows)
+
+
+def insert(dialect: str, table: sa.Table) -> Any:
+    """Return an INSERT that can say what to do about a row that exists."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+def _row(report: Report) -> dict[str, object]:
+    stamp = report.standing.stamp
+    return {
+        "ticket": storable(report.ticket),
+        "kind": storable(report.kind),
+        "state": report.standing.state.value,
+        "rank": RANK[report.standing.state],
+        "generation": stamp.generation,
+        "attempt": stamp.attempt,
+        "interruptions": stamp.interruptions,
+        "attempts": report.attempts,
+        "client": storable(report.client),
+        "detail": storable(report.detail),
+        "updated_at": report.at,
+    }
+
+
+def _statement(dialect: str) -> sa.Executable:
+    statement = insert(dialect, tickets)
+    new, old = statement.excluded, tickets.c
+    order = ("generation", "attempt", "interruptions", "rank", "state")
+    theirs = sa.tuple_(*(new[name] for name in order))
+    ours = sa.tuple_(*(old[name] for name in order))
+    later, same = ours < theirs, ours == theirs
+    changes: dict[str, Any] = {name: sa.case((later, new[name]), else_=old[name]) for name in order}
+    changes["detail"] = sa.case((later, new.detail), (same, sa.func.coalesce(old.detail, new.detail)), else_=old.detail)
+    changes["updated_at"] = sa.case(
+        (later, new.updated_at), (sa.and_(same, old.updated_at < new.updated_at), new.updated_at), else_=old.updated_at
+    )
+    # A late report may know of a start that the newest one does not count: within a generation the number only grows.
+    more = sa.and_(old.generation == new.generation, old.attempts < new.attempts)
+    changes["attempts"] = sa.case(
+        (old.generation < new.generation, new.attempts), (more, new.attempts), else_=old.attempts
+    )
+    changes["client"] = sa.func.coalesce(old.client, new.client)
+    changes["kind"] = sa.case((old.kind == UNKNOWN_KIND, new.kind), else_=old.kind)
+    statement = statement.on_conflict_do_update(index_elements=[tickets.c.ticket], set_=changes)
+    found: sa.Executable = statement
+    return found

@@ -1,0 +1,22 @@
+"""How the station feels: what keeper and outbox know of broker and store, for readiness.
+
+Owns no decision; whoever finds out writes it down here.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Vitals:
+    """The present state; each field is written by one task only."""
+
+    consuming: bool = False
+    """The keeper holds consumers on both queues."""
+    store_error: str | None = None
+    """What the store answered last to the keeper, when it could not be written."""
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the station from taking items in; empty when nothing does."""
+        found = [] if self.consuming else ["not consuming: no broker connection, or the queues are gone"]
+        return found + ([f"store: {self.store_error}"] if self.store_error else [])

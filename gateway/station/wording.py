@@ -1,0 +1,103 @@
+"""What people read about an item: alerts and the sentence about how a run ended; pure.
+
+Owns the words. Everything that came with a ticket is bounded and made one printable line before it is quoted.
+"""
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gateway.contract.outcomes import Outcome
+from gateway.contract.text import clip
+from gateway.station.dossier import Item, Run
+
+_MAX_QUOTE: Final = 240
+
+
+def title(item: Item) -> str:
+    """A subject line for an item, held or decided."""
+    if item.decided_at is not None:
+        return f"Resolved: ticket {item.ticket}, {item.state}"
+    return f"Quarantine: ticket {item.ticket} after {_attempts(item.attempts)}"
+
+
+def quarantined(item: Item, runs: Sequence[Run], link: str) -> str:
+    """The alert about an item: what, which, how often, why, the last evidence, and where to look."""
+    of_generation = [run for run in runs if run.generation == item.generation]
+    last = f" Last run: {sentence(of_generation[-1])}." if of_generation else " It was never started."
+    detail = f" ({one_line(item.detail)})" if item.detail else ""
+    again = f" in generation {item.generation}" if item.generation else ""
+    return (
+        f"Ticket {item.ticket} ({one_line(item.kind)}) is in quarantine{again} after {_attempts(item.attempts)}:"
+        f" {one_line(item.reason)}{detail}.{last} {link}"
+    )
+
+
+def resolved(item: Item, link: str) -> str:
+    """The alert that ends an earlier one: who decided what, and why."""
+    who, why = one_line(item.decided_by or "nobody"), one_line(item.decision_reason or "no reason given")
+    what = f"Ticket {item.ticket} ({one_line(item.kind)}) is out of quarantine"
+    return f"{what}: {item.state} by {who}, because: {why}. {link}"
+
+
+def sentence(run: Run) -> str:
+    """How a run ended and how we know, in a few words."""
+    evidence = run.evidence
+    parts = [_HOW.get(run.outcome, run.outcome), *_facts(evidence)]
+    if run.seconds:
+        parts.append(f"after {run.seconds:.1f} s")
+    if run.node:
+        parts.append(f"on {one_line(run.node)}")
+    if evidence.get("progress"):
+        parts.append(f"last words: {one_line(str(evidence['progress']))!r}")
+    return ", ".join(parts)
+
+
+def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
+    """Return `text` cut to `limit` bytes, with everything unprintable written as an escape."""
+    shown = clip(text, limit)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+
+
+_HOW: Final[dict[str, str]] = {
+    Outcome.FAILED: "failed",
+    Outcome.REJECTED: "rejected by its handler",
+    Outcome.CRASHED: "its worker died",
+    Outcome.MEMORY: "memory, its worker went over its ceiling",
+    Outcome.TIMED_OUT: "timed_out, no end by its deadline",
+    Outcome.OVERSPENT: "overspent its budget",
+    Outcome.LOST: "lost, whoever held it vanished",
+    Outcome.RELEASED: "released",
+    Outcome.OUTAGE: "outage, the broker's connection was lost",
+    Outcome.INADMISSIBLE: "inadmissible, not started",
+}
+
+
+def _facts(evidence: Mapping[str, Any]) -> list[str]:
+    facts = []
+    if evidence.get("error_type") or evidence.get("message"):
+        named = (str(evidence[name]) for name in ("error_type", "message") if evidence.get(name))
+        facts.append(one_line(": ".join(named)))
+    elif evidence.get("cause"):
+        facts.append(one_line(str(evidence["cause"])))
+    if evidence.get("signal"):
+        facts.append(f"signal {_signal(evidence['signal'])}")
+    elif evidence.get("exit_status"):
+        facts.append(f"exit status {one_line(str(evidence['exit_status']))}")
+    if not facts and evidence.get("code"):
+        facts.append(one_line(str(evidence["code"])))
+    peak = evidence.get("peak_rss")
+    if isinstance(peak, int | float) and peak > 0:
+        facts.append(f"peak memory {peak / 2**20:.0f} MiB")
+    return facts
+
+
+def _signal(number: object) -> str:
+    try:
+        return f"{number} ({signal.Signals(int(str(number))).name})"
+    except ValueError:
+        return one_line(str(number))
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
