@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from consumer.execution import RunOrder, RunReport
 from consumer.fleet import Cause
-from consumer.pipe import Finished, Measured
+from consumer.pipe import Finished, Measured, Progress, Spend
 from gateway.contract.envelope import Admission, Spent
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
@@ -165,6 +165,17 @@ def _signal_name(number: int) -> str:
 
 def _last_words(trial: Trial) -> str:
     return f"; last words: {clip(trial.progress, _MAX_PROGRESS_IN_DETAIL)}" if trial.progress else ""
+
+
+def hear(trial: Trial, record: Spend | Progress | Measured) -> None:
+    """Take down what a run says of itself before it ends."""
+    match record:
+        case Progress(text=text):
+            trial.progress = text
+        case Spend(tokens=tokens, usd=usd):
+            trial.spent += Spent(tokens=tokens, usd=usd)
+        case Measured():
+            trial.measured = record
 
 
 def _admission(trial: Trial) -> Admission | None:

@@ -9,17 +9,18 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from consumer.briefing import briefing
 from consumer.crew import Crew
-from consumer.evidence import Death, Trial, conclude, unstarted
+from consumer.evidence import Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
 from consumer.leash import Leash
-from consumer.pipe import Finished, Lost, Measured, Order, Progress, Ready, Record, Spend
+from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spend
 from consumer.spawn import Blueprint
-from gateway.contract.envelope import Spent
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -45,10 +46,10 @@ class _Open:
     grace: asyncio.TimerHandle | None = None
 
 
-class ProcessExecutor:
+class Pool:
     """Worker processes forked from one mold; `fresh` gives every run a new one (the isolation lane).
 
-    `start_deadline` in seconds is what a fork may take to get ready. Start it from the main thread.
+    `start_deadline` in seconds is what a fork may take to get ready.
     """
 
     def __init__(self, blueprint: Blueprint, *, slots: int, fresh: bool = False, start_deadline: float = 10.0) -> None:
@@ -66,6 +67,33 @@ class ProcessExecutor:
         self._todo: deque[Intention] = deque()
         self._acting = False
         self._look: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def launch(
+        cls,
+        *,
+        handler: str,
+        slots: int,
+        fresh: bool = False,
+        limits: Mapping[str, Any] | None = None,
+        warm: bool = True,
+        start_deadline: float = 10.0,
+    ) -> "Pool":
+        """Return a pool whose mold is loading `handler` (`package.module:function`) already.
+
+        Call it from the main thread, best before the event loop runs. `limits` are fields of
+        `gateway.preflight.Limits`, and `encoding`; `warm` loads the vocabulary once for all workers, else the first
+        that needs it does.
+        """
+        fields = dict(limits or {})
+        encoding = str(fields.pop("encoding", "o200k_base"))
+        blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, warm=warm)
+        pool = cls(blueprint, slots=slots, fresh=fresh, start_deadline=start_deadline)
+        try:
+            pool._crew.launch()
+        except OSError as error:
+            raise ExecutorUnavailable(f"no process could be started to load {handler}: {error}") from error
+        return pool
 
     @property
     def slots(self) -> int:
@@ -90,10 +118,6 @@ class ProcessExecutor:
     def mold_pid(self) -> int:
         """The process id of the mold; 0 before there is one."""
         return self._crew.mold_pid
-
-    def launch(self) -> None:
-        """Start loading the handler now, before the event loop runs; `start` does it otherwise."""
-        self._crew.launch()
 
     async def start(self) -> None:
         """Make every slot ready; raises ExecutorUnavailable when that fails, and leaves nothing behind."""
@@ -150,14 +174,9 @@ class ProcessExecutor:
                     leash.read_output()
                     trial.peak = max(trial.peak, leash.resident())
                 self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
-            case Progress(text=text) if trial is not None:
-                trial.progress = text
-            case Spend(tokens=tokens, usd=usd) if trial is not None and tokens >= 0 and usd >= 0:
-                trial.spent += Spent(tokens=tokens, usd=usd)
-            case Measured() if trial is not None:
-                trial.measured = record
-            case Progress() | Spend(tokens=0) if entry is None:
-                pass  # a thread that its handler left behind
+            case Progress() | Spend() | Measured():
+                if trial is not None:  # a thread that a handler left behind may speak when there is no run
+                    hear(trial, record)
             case _:
                 self.on_nonsense(leash, f"{type(record).__name__} out of turn")
 
@@ -232,21 +251,7 @@ class ProcessExecutor:
         self._by_worker[leash.worker] = entry
         if self._look is None:
             self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
-        leash.send(
-            Order(
-                run=order.run,
-                ticket=order.ticket,
-                kind=order.kind,
-                generation=order.generation,
-                attempt=order.attempt,
-                content_type=order.content_type,
-                content_encoding=order.content_encoding,
-                charset=order.charset,
-                examine=order.examine,
-                memory_limit=order.memory_limit,
-                body=order.body,
-            )
-        )
+        leash.send(briefing(order))
 
     def _look_at_memory(self) -> None:
         """Kill what is over its ceiling now; what was over it and has come down again is no business of ours."""

@@ -70,7 +70,7 @@ class Mold:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        control.setblocking(False)
+        control.setblocking(False)  # noqa: FBT003 - positional only
         mold = cls(process, control)
         mold._send(
             Preload(
@@ -94,7 +94,7 @@ class Mold:
         output, writing = os.pipe2(os.O_CLOEXEC)
         try:
             ours.setblocking(False)  # noqa: FBT003 - positional only
-            os.set_blocking(output, False)  # noqa: FBT003 - positional only
+            os.set_blocking(output, False)
             self._send(Fork(worker=worker), theirs.fileno(), writing)
         except OSError:
             ours.close()

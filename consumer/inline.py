@@ -1,0 +1,192 @@
+"""Runs orders in the supervisor's own loop: for `async def` handlers that need no isolation.
+
+Gives the same reports as worker processes, except for what nobody can give without a process: a handler that blocks
+blocks the node, one that dies takes the node along, and memory has no ceiling. Owns one asyncio task for each run.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from consumer.briefing import briefing
+from consumer.evidence import Trial, conclude, hear, unstarted
+from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
+from consumer.fleet import Cause
+from consumer.handler import Run
+from consumer.pipe import Finished, Measured, Progress, Spend
+from consumer.worker.loading import Handler, HandlerUnavailable, load
+from consumer.worker.reading import Reader, limits_from
+from consumer.worker.runner import MAX_MESSAGE, account, prepare
+from gateway.contract.outcomes import Outcome
+from gateway.contract.text import clip
+from gateway.preflight import VocabularyError
+
+_CANCEL_PATIENCE: Final = 5.0
+"""Seconds that a cancelled handler may take; after that it is left behind, and reported."""
+
+
+@dataclass(slots=True)
+class _InlineLine:
+    """The run's `Line` when there is no pipe."""
+
+    trial: Trial
+    taken: bool = False
+
+    def spend(self, tokens: int, usd: float) -> None:
+        hear(self.trial, Spend(tokens=tokens, usd=usd))
+
+    def progress(self, text: str) -> None:
+        hear(self.trial, Progress(text=clip(str(text), MAX_MESSAGE)))
+
+    def lost(self) -> bool:
+        return self.taken
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    line: _InlineLine
+    handling: asyncio.Task[Finished]
+    abandoned: asyncio.Future[None]
+    """Done when a cancelled handler has had its time."""
+    cause: Cause = Cause.FINISHED
+    grace: asyncio.TimerHandle | None = None
+    patience: asyncio.TimerHandle | None = None
+
+
+class Inline:
+    """At most `slots` runs at once, each a task in this loop."""
+
+    def __init__(self, handler: Handler, reader: Reader, *, slots: int) -> None:
+        self._handler = handler
+        self._reader = reader
+        self._slots = slots
+        self._free = asyncio.Semaphore(slots)
+        self._runs: dict[str, _UnderWay] = {}
+        self._waiting: dict[str, Outcome | None] = {}
+        self._stopping = False
+
+    @classmethod
+    def load(cls, handler: str, *, slots: int, limits: Mapping[str, Any] | None = None) -> "Inline":
+        """Load `package.module:function`, which must be `async def`; raises ExecutorUnavailable otherwise."""
+        fields = dict(limits or {})
+        encoding = str(fields.pop("encoding", "o200k_base"))
+        try:
+            found = load(handler)
+            reader = Reader(limits=limits_from(fields), encoding=encoding)
+            reader.warm()
+        except HandlerUnavailable as error:
+            raise ExecutorUnavailable(f"{error}\n{error.traceback}".rstrip()) from error
+        except VocabularyError as error:
+            raise ExecutorUnavailable(str(error)) from error
+        if not found.is_async:
+            raise ExecutorUnavailable(
+                f"{handler} is a plain def, which would block the whole node: make it `async def`, "
+                "or leave out --isolation inline"
+            )
+        return cls(found, reader, slots=slots)
+
+    @property
+    def slots(self) -> int:
+        """How many runs can be under way at once."""
+        return self._slots
+
+    @property
+    def build(self) -> str:
+        """Identifies the handler's code."""
+        return self._handler.build
+
+    async def start(self) -> None:
+        """Nothing is left to make ready."""
+
+    async def run(self, order: RunOrder) -> RunReport:
+        """Run one order to its end."""
+        self._waiting[order.run] = None
+        async with self._free:
+            taken = self._waiting.pop(order.run)
+            if taken is not None or self._stopping:
+                return unstarted(taken or Outcome.RELEASED, "revoked" if taken else "stopped", now=time.time())
+            return await self._run(order)
+
+    def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
+        """Take a run's claim away: `run.lost` says so at once, the handler is cancelled after `grace` seconds."""
+        if run in self._waiting:
+            self._waiting[run] = outcome
+        if (under_way := self._runs.get(run)) is None:
+            return
+        under_way.line.taken = True
+        under_way.line.trial.revoked_with = outcome
+        if under_way.grace is not None:
+            under_way.grace.cancel()
+        under_way.grace = asyncio.get_running_loop().call_later(grace, self._cancel, under_way, Cause.REVOKED)
+
+    async def stop(self) -> None:
+        """Cancel what still runs and wait for it."""
+        self._stopping = True
+        for under_way in list(self._runs.values()):
+            self._cancel(under_way, Cause.STOPPED)
+        handlings = [under_way.handling for under_way in self._runs.values()]
+        if handlings:
+            await asyncio.wait(handlings, timeout=_CANCEL_PATIENCE)
+
+    async def _run(self, order: RunOrder) -> RunReport:
+        loop = asyncio.get_running_loop()
+        trial = Trial(order=order, build=self.build, worker=os.getpid(), started=time.time(), begun=loop.time())
+        line = _InlineLine(trial)
+        handling = loop.create_task(self._handle(order, line))
+        under_way = _UnderWay(line=line, handling=handling, abandoned=loop.create_future())
+        self._runs[order.run] = under_way
+        deadline = loop.call_later(order.deadline, self._overdue, under_way)
+        try:
+            ends: list[asyncio.Future[Any]] = [handling, under_way.abandoned]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            deadline.cancel()
+            if under_way.grace is not None:
+                under_way.grace.cancel()
+            if under_way.patience is not None:
+                under_way.patience.cancel()
+            del self._runs[order.run]
+        if handling.done() and not handling.cancelled():
+            trial.finished = handling.result()
+            under_way.cause = Cause.FINISHED
+        return conclude(trial, under_way.cause, None, "", loop.time())
+
+    async def _handle(self, order: RunOrder, line: _InlineLine) -> Finished:
+        def measured(record: Measured) -> None:
+            hear(line.trial, record)
+
+        match prepare(briefing(order), self._reader, line, measured):
+            case Finished() as refusal:
+                return refusal
+            case Run() as run:
+                return await self._call(order.run, run)
+
+    async def _call(self, name: str, run: Run) -> Finished:
+        try:
+            await self._handler.call(run)
+        except asyncio.CancelledError as error:
+            if name in self._runs and self._runs[name].cause is not Cause.FINISHED:
+                raise
+            return account(name, error)  # the handler's own doing, not ours
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything, and each is an outcome
+            return account(name, error)
+        return Finished(run=name, outcome=Outcome.SUCCEEDED)
+
+    def _overdue(self, under_way: _UnderWay) -> None:
+        self._cancel(under_way, Cause.REVOKED if under_way.line.taken else Cause.DEADLINE)
+
+    @staticmethod
+    def _cancel(under_way: _UnderWay, cause: Cause) -> None:
+        if under_way.cause is not Cause.FINISHED or under_way.handling.done():
+            return
+        under_way.cause = cause
+        under_way.handling.cancel()
+        under_way.patience = asyncio.get_running_loop().call_later(_CANCEL_PATIENCE, _abandon, under_way)
+
+
+def _abandon(under_way: _UnderWay) -> None:
+    if not under_way.abandoned.done():
+        under_way.abandoned.set_result(None)
