@@ -63,7 +63,8 @@ def charset(body: bytes) -> str | None:
             body.decode(candidate.encoding)
         except UnicodeDecodeError:
             continue
-        if len({character for character in sample.decode(candidate.encoding, "ignore") if character > "\x7f"}) >= MIN_DISTINCT_CHARACTERS:
+        shown = set(sample.decode(candidate.encoding, "ignore"))
+        if sum(character > "\x7f" for character in shown) >= MIN_DISTINCT_CHARACTERS:
             return candidate.encoding
     return None
 

@@ -7,7 +7,8 @@ import json
 import random
 
 _random = random.Random(9417)
-_WORDS = "the printer isn't answering; we've restarted it, they'll call back (ticket #42) and/or e.g. file.txt".split()
+_SENTENCE = "the printer isn't answering; we've restarted it, they'll call back (ticket #42) and/or e.g. file.txt"
+_WORDS = _SENTENCE.split()
 _CHINESE = "服务器连接失败，请稍后重试。错误代码：五百零三！"
 _JAPANESE = "サーバーに接続できません。再試行してください、お願いします。"
 _KOREAN = "서버에 연결할 수 없습니다. 다시 시도하십시오. "

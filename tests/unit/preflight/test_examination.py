@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import time
 
 import pytest
@@ -131,9 +133,6 @@ def test_hostile_json_gets_an_answer(body: bytes, vocabulary: Vocabulary) -> Non
 
 
 def test_importing_the_preflight_loads_neither_server_nor_broker_client() -> None:
-    import subprocess
-    import sys
-
     program = (
         "import sys, gateway.preflight\n"
         "print([n for n in ('aiohttp', 'aio_pika', 'pydantic', 'gateway.settings', 'asyncio') if n in sys.modules])"

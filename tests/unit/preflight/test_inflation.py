@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -20,13 +22,14 @@ def _raw_deflate(content: bytes) -> bytes:
     return stream.compress(content) + stream.flush()
 
 
-ENCODERS = [
+Encoder: TypeAlias = tuple[Coding, Callable[[bytes], bytes]]
+ENCODERS: list[Encoder] = [
     (Coding.IDENTITY, bytes),
     (Coding.GZIP, gzip.compress),
     (Coding.DEFLATE, zlib.compress),
     (Coding.DEFLATE, _raw_deflate),
 ]
-CODED = [(Coding.GZIP, gzip.compress), (Coding.DEFLATE, zlib.compress), (Coding.DEFLATE, _raw_deflate)]
+CODED: list[Encoder] = [(Coding.GZIP, gzip.compress), (Coding.DEFLATE, zlib.compress), (Coding.DEFLATE, _raw_deflate)]
 
 
 def _in_pieces(body: bytes, coding: Coding, sizes: list[int]) -> bytes | Broken | Overflow:
@@ -41,13 +44,13 @@ def _in_pieces(body: bytes, coding: Coding, sizes: list[int]) -> bytes | Broken 
 
 
 @given(st.sampled_from(ENCODERS), st.binary(max_size=3000), st.lists(st.integers(1, 50), max_size=30))
-def test_content_comes_back_however_it_is_cut_up(encoder, content: bytes, sizes: list[int]) -> None:  # type: ignore[no-untyped-def]
+def test_content_comes_back_however_it_is_cut_up(encoder: Encoder, content: bytes, sizes: list[int]) -> None:
     coding, encode = encoder
     assert _in_pieces(encode(content), coding, sizes) == content
 
 
 @given(st.sampled_from(CODED), st.binary(min_size=1, max_size=500), st.data())
-def test_a_truncated_stream_is_broken(encoder, content: bytes, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
+def test_a_truncated_stream_is_broken(encoder: Encoder, content: bytes, data: st.DataObject) -> None:
     coding, encode = encoder
     whole = encode(content)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
@@ -66,7 +69,7 @@ def test_no_bytes_ever_raise(coding: Coding, body: bytes, sizes: list[int]) -> N
 
 
 @given(st.sampled_from(ENCODERS), st.integers(0, 300), st.integers(0, 300))
-def test_the_cap_is_exact(encoder, size: int, cap: int) -> None:  # type: ignore[no-untyped-def]
+def test_the_cap_is_exact(encoder: Encoder, size: int, cap: int) -> None:
     coding, encode = encoder
     content = b"x" * size
     inflated = inflate(encode(content), coding, max_bytes=cap)
@@ -74,7 +77,7 @@ def test_the_cap_is_exact(encoder, size: int, cap: int) -> None:  # type: ignore
 
 
 @pytest.mark.parametrize(("coding", "encode"), CODED)
-def test_a_bomb_costs_no_more_memory_than_the_cap(coding: Coding, encode) -> None:  # type: ignore[no-untyped-def]
+def test_a_bomb_costs_no_more_memory_than_the_cap(coding: Coding, encode: Callable[[bytes], bytes]) -> None:
     bomb = encode(b"\0" * 50_000_000)
     tracemalloc.start()
     try:

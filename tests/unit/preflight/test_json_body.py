@@ -73,7 +73,8 @@ _values = st.recursive(
 
 @given(_values)
 def test_any_value_comes_back_on_the_quick_and_on_the_exact_road(value: object) -> None:
-    for others in ([], [[]] * 200):  # with more brackets than the depth allows, the exact scanner looks
+    roads: list[list[object]] = [[], [[]] * 200]
+    for others in roads:  # with more brackets than the depth allows, the exact scanner looks
         body = orjson.dumps([value, *others])
         assert read_json(body) == Document(orjson.loads(body))
 

@@ -73,7 +73,7 @@ def test_every_form_of_a_file_name_is_understood(disposition: bytes, name: str) 
         _body(b'Content-Disposition: form-data; name="a"\r\nContent-Transfer-Encoding: base64\r\n\r\neA=='),
         _body(b'Content-Disposition: form-data; name="a"\r\nContent-Type: nonsense\r\n\r\nx'),
         _body(b'Content-Disposition: form-data; name="a"\r\n folded\r\n\r\nx'),
-        _body(b'X: y\r\n' * 20 + b'Content-Disposition: form-data; name="a"\r\n\r\nx'),
+        _body(b"X: y\r\n" * 20 + b'Content-Disposition: form-data; name="a"\r\n\r\nx'),
         _body(b'Content-Disposition: form-data; name="' + b"a" * 5000 + b'"\r\n\r\nx'),
         b"--xxyy\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n--xx--",
     ],

@@ -78,8 +78,14 @@ def test_a_full_json_ticket_is_read() -> None:
             {"kind": "a", "body": "x", "attachments": [{"content": "", "content_base64": ""}]},
             (Rule.ATTACHMENT_CONTENT, "/attachments/0"),
         ),
-        ({"kind": "a", "body": "x", "attachments": [{"content": "", "path": "/etc"}]}, (Rule.UNKNOWN_MEMBER, "/attachments/0")),
-        ({"kind": "a", "body": "x", "attachments": [{"content": "x"}] * 11}, (Rule.TOO_MANY_ATTACHMENTS, "/attachments")),
+        (
+            {"kind": "a", "body": "x", "attachments": [{"content": "", "path": "/etc"}]},
+            (Rule.UNKNOWN_MEMBER, "/attachments/0"),
+        ),
+        (
+            {"kind": "a", "body": "x", "attachments": [{"content": "x"}] * 11},
+            (Rule.TOO_MANY_ATTACHMENTS, "/attachments"),
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_member_is_said_with_its_place(value: object, offence: tuple[Rule, str]) -> None:
