@@ -28,6 +28,8 @@ _RECONNECT_FIRST: Final = 0.1
 _RECONNECT_CAP: Final = 2.0
 _PROBE_EVERY: Final = 1.0
 _BLOCK_POLL: Final = 0.1
+_LAST_WORDS: Final = 1.0
+"""Seconds for the publishes of a lost connection to notice by themselves."""
 
 
 class Purpose(StrEnum):
@@ -93,7 +95,7 @@ class Publisher:
             self._account(sending, len(wire.body))
             # Not wait_for: a cancelled publish says nothing about the message, which may be with the broker by now.
             await asyncio.wait({sending}, timeout=deadline)
-            fate = sending.result() if sending.done() else Fate.TIMED_OUT
+            fate = _fate(sending)
         if fate is not Fate.CONFIRMED:
             self._metrics.publish_failures.labels(reason=fate).inc()
         return fate
@@ -120,6 +122,7 @@ class Publisher:
             finally:
                 self._end_session()
                 await broker.close(connection)
+                await self._abandon()
 
     async def settled(self) -> None:
         """Return when no publish waits for its confirm any more."""
@@ -154,6 +157,13 @@ class Publisher:
         self._blocked = self._stalled = False
         self._metrics.connected.set(0)
         self._metrics.blocked.set(0)
+
+    async def _abandon(self) -> None:
+        """End what still waits on a connection that is gone; the client library may let it wait for ever."""
+        if self._sending:
+            _, left = await asyncio.wait(self._sending, timeout=_LAST_WORDS)
+            for sending in left:
+                sending.cancel()
 
     async def _follow_blocking(self, connection: AbstractConnection) -> None:
         transport = connection.transport
@@ -210,3 +220,9 @@ class Publisher:
             self._metrics.inflight_publishes.dec()
 
         sending.add_done_callback(release)
+
+
+def _fate(sending: asyncio.Task[Fate]) -> Fate:
+    if not sending.done():
+        return Fate.TIMED_OUT
+    return Fate.CLOSED if sending.cancelled() else sending.result()

@@ -1,0 +1,51 @@
+"""Doors for the tests of this folder: one that a whole file shares, or one of a test's own."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from gateway.embedded import EmbeddedBroker
+from tests.integration.door.running import RunningDoor, start_door
+from tests.support.program import Programs
+
+pytestmark = pytest.mark.broker
+
+StartDoor = Callable[..., RunningDoor]
+
+
+@pytest.fixture(scope="module")
+def door_process(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDoor]:
+    """One door for all tests of a file; they share its queues, and take out what they put in."""
+    folder = tmp_path_factory.mktemp("door")
+    programs = Programs(folder)
+    yield start_door(
+        programs,
+        broker_url=broker.url,
+        prefix=f"t{uuid4().hex[:10]}",
+        data=folder / "data",
+        body_deadline="1s",
+        max_tokens="20000",
+    )
+    programs.close()
+
+
+@pytest.fixture
+async def door(door_process: RunningDoor) -> AsyncIterator[RunningDoor]:
+    """The file's door with a client, its queues empty."""
+    async with door_process as client:
+        await client.take()
+        yield client
+
+
+@pytest.fixture
+def start(programs: Programs, broker: EmbeddedBroker, prefix: str, tmp_path: Path) -> StartDoor:
+    """Starts a door of the test's own, on the shared broker unless another URL is given."""
+
+    def starting(broker_url: str | None = None, **settings: str) -> RunningDoor:
+        return start_door(
+            programs, broker_url=broker_url or broker.url, prefix=prefix, data=tmp_path / "data", **settings
+        )
+
+    return starting

@@ -1,0 +1,280 @@
+"""Every no of the door: the right status, the right words, nothing published, nothing echoed."""
+
+import gzip
+import socket
+import zlib
+
+import aiohttp
+import pytest
+from aiohttp import http_parser
+
+from tests.integration.door.running import TICKET, Answer, RunningDoor
+
+SECRET = "hunter2-do-not-repeat-me"
+
+
+def _rules(answer: Answer) -> list[str]:
+    return [violation["rule"] for violation in answer.document["violations"]]
+
+
+async def _json(door: RunningDoor, body: bytes) -> Answer:
+    return await door.ask("POST", "/v1/tickets", data=body, headers={"Content-Type": "application/json"})
+
+
+async def test_a_problem_has_every_member_and_the_request_id_of_its_answer(door: RunningDoor) -> None:
+    answer = await door.submit_text(b"x" * 600_000)
+
+    assert answer.status == 413
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.document["request_id"] == answer.headers["Request-Id"]
+    assert {"type", "title", "status", "detail", "instance", "retryable"} <= answer.document.keys()
+    (violation,) = answer.document["violations"]
+    assert (violation["rule"], violation["limit"], violation["actual"]) == ("body_too_large", 524_288, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (b'{"kind": "support.ticket", "body": "x"', "json_malformed"),
+        (b'\xef\xbb\xbf{"kind": "support.ticket", "body": "x"}', "json_bom"),
+        (b'{"kind": "support.ticket", "body": "\\ud83d"}', "json_lone_surrogate"),
+        (b'{"kind": "support.ticket", "body": "x", "attributes": {"\\ud83d": 1}}', "json_lone_surrogate"),
+        (b'{"kind": "support.ticket", "body": "x", "body": "y"}', "json_duplicate_key"),
+        (b"[" * 200_000, "json_nesting"),
+        (b'{"kind": "support.ticket", "body": "\xff"}', "json_invalid_utf8"),
+    ],
+)
+async def test_json_that_is_not_is_malformed(door: RunningDoor, body: bytes, rule: str) -> None:
+    answer = await _json(door, body)
+
+    assert (answer.status, _rules(answer)) == (400, [rule])
+    assert await door.queued() == 0
+
+
+async def test_malformed_json_is_named_by_its_offset(door: RunningDoor) -> None:
+    answer = await _json(door, b'{"kind": nonsense}')
+
+    assert answer.document["violations"][0]["offset"] == 9
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "rule"),
+    [
+        (b"x", "text/plain; charset=x-mac-foo", 415, "unsupported_charset"),
+        (b"x", "application/pdf", 415, "unsupported_content_type"),
+        ("größer".encode("latin-1"), "text/plain; charset=utf-8", 422, "charset_mismatch"),
+        (b"\x81" * 40, "text/plain", 422, "undecodable"),
+        (b"before\0after", "text/plain", 422, "nul"),
+        (bytes(range(256)) * 4, "text/plain", 422, "binary"),
+        (b"", "text/plain", 422, "empty"),
+    ],
+)
+async def test_text_that_cannot_be_text_is_refused(
+    door: RunningDoor, body: bytes, content_type: str, status: int, rule: str
+) -> None:
+    answer = await door.submit_text(body, content_type)
+
+    assert answer.status == status, answer.text
+    assert _rules(answer) == [rule]
+    assert await door.queued() == 0
+
+
+async def test_nul_inside_json_is_refused_because_no_store_can_hold_it(door: RunningDoor) -> None:
+    answer = await _json(door, b'{"kind": "support.ticket", "body": "a\\u0000b"}')
+
+    assert (answer.status, _rules(answer)) == (422, ["nul"])
+
+
+async def test_more_tokens_than_the_cap_are_refused_with_both_numbers(door: RunningDoor) -> None:
+    answer = await door.submit_text(b"z q " * 30_000)
+
+    assert (answer.status, _rules(answer)) == (422, ["too_many_tokens"])
+    (violation,) = answer.document["violations"]
+    assert violation["limit"] == 20_000 < violation["actual"]
+
+
+async def test_too_many_attachments_are_refused(door: RunningDoor) -> None:
+    attachments = [{"name": f"{number}.txt", "content": "x"} for number in range(11)]
+
+    answer = await door.submit({**TICKET, "attachments": attachments})
+
+    assert (answer.status, _rules(answer)) == (422, ["too_many_attachments"])
+
+
+async def test_a_body_that_grows_over_the_cap_is_refused_in_every_form(door: RunningDoor) -> None:
+    bomb = b"\0" * 50_000_000
+
+    async def pieces() -> object:
+        for _ in range(12):
+            yield b"x" * 65_536
+
+    file = aiohttp.FormData()
+    file.add_field("body", "x")
+    file.add_field("file", b"x" * 600_000, filename="big.bin")
+    field = aiohttp.FormData()
+    field.add_field("body", "x" * 600_000)
+    url = "/v1/tickets?kind=support.ticket"
+    plain = {"Content-Type": "text/plain"}
+    answers = {
+        "declared": await door.submit_text(b"x" * 600_000),
+        "chunked": await door.ask("POST", url, data=pieces(), headers=plain),
+        "gzip": await door.submit_text(gzip.compress(bomb), Content_Encoding="gzip"),
+        "deflate": await door.submit_text(zlib.compress(bomb), Content_Encoding="deflate"),
+        "file": await door.ask("POST", url, data=file),
+        "field": await door.ask("POST", url, data=field),
+    }
+
+    assert {name: answer.status for name, answer in answers.items()} == dict.fromkeys(answers, 413)
+    assert await door.queued() == 0
+
+
+async def test_an_unknown_content_encoding_is_refused_by_name(door: RunningDoor) -> None:
+    answer = await door.submit_text(b"x", Content_Encoding="zstd")
+
+    assert (answer.status, _rules(answer)) == (415, ["unsupported_content_encoding"])
+    assert "gzip" in answer.document["violations"][0]["limit"]
+
+
+@pytest.mark.parametrize("body", [b"plain", gzip.compress(b"x" * 1000)[:-12]])
+async def test_a_broken_content_encoding_is_malformed(door: RunningDoor, body: bytes) -> None:
+    answer = await door.submit_text(body, Content_Encoding="gzip")
+
+    assert (answer.status, _rules(answer)) == (400, ["broken_content_encoding"])
+
+
+@pytest.mark.parametrize("key", ["", "ungültig".encode().decode("latin-1"), "a" * 300, 'a"b', "a b"])
+async def test_a_bad_key_is_refused(door: RunningDoor, key: str) -> None:
+    answer = await door.submit(Idempotency_Key=key)
+
+    assert answer.status == 400
+    assert answer.document["type"].endswith("bad-idempotency-key")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/nothing", {}, 404),
+        ("GET", "/v1/tickets/no-such-ticket", {}, 404),
+        ("GET", "/v1/tickets/%00%0a", {}, 404),
+        ("PUT", "/v1/tickets", {}, 405),
+        ("DELETE", "/v1/tickets/x", {}, 405),
+        ("POST", "/v1/tickets", {"Accept": "text/html"}, 406),
+    ],
+)
+async def test_what_is_not_there_is_a_problem_too(
+    door: RunningDoor, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await door.ask(method, path, headers=headers)
+
+    assert (answer.status, answer.document["status"]) == (status, status)
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert ("Allow" in answer.headers) is (status == 405)
+
+
+async def test_every_answer_has_a_request_id_and_forbids_guessing(door: RunningDoor) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/limits", "/nothing"):
+        answer = await door.ask("GET", path)
+        assert answer.headers["Request-Id"], path
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert "aiohttp" not in answer.headers["Server"], path
+
+
+async def test_nothing_of_a_payload_comes_back(door: RunningDoor) -> None:
+    answers = [
+        await _json(door, f'{{"kind": "support.ticket", "body": "{SECRET}'.encode()),
+        await _json(door, f'{{"kind": "support.ticket", "body": 1, "attributes": "{SECRET}"}}'.encode()),
+        await door.submit_text(SECRET.encode() + b"\0"),
+        await door.submit_text(SECRET.encode(), "text/plain; charset=x-" + SECRET),
+        await door.submit(Idempotency_Key=f"{SECRET} {SECRET}"),
+    ]
+
+    assert all(answer.status in {400, 415, 422} for answer in answers)
+    assert not [answer.text for answer in answers if SECRET in answer.text]
+
+
+def _raw(door: RunningDoor, sent: bytes, *, within: float = 8.0) -> bytes:
+    """Send bytes over a bare socket and read until the door closes it."""
+    with socket.create_connection(door.host_port, timeout=within) as line:
+        line.sendall(sent)
+        received = b""
+        while piece := line.recv(65536):
+            received += piece
+        return received
+
+
+def _post(*headers: bytes, body: bytes = b"") -> bytes:
+    lines = (b"POST /v1/tickets?kind=support.ticket HTTP/1.1", b"Host: door", b"Content-Type: text/plain", *headers)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        _post(b"Content-Length: 5", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n"),
+        _post(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked", body=b"1\r\nx\r\n0\r\n\r\n"),
+        _post(b"Content-Length: 5", b"Content-Length: 6", body=b"hello"),
+        _post(b"Content-Length: +5", body=b"hello"),
+        _post(b"X: a\rb", b"Content-Length: 5", body=b"hello"),
+        _post(b"Transfer-Encoding: chunked", body=b"1;a\nb\r\nx\r\n0\r\n\r\n"),
+        _post(b"Transfer-Encoding: chunked", body=b"fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 not http\r\n\r\n",
+    ],
+    ids=["CL+TE", "TE+TE", "CL+CL", "signed CL", "CR in header", "LF in extension", "endless chunk", "TLS"],
+)
+async def test_ambiguous_framing_is_refused_and_the_connection_closed(door: RunningDoor, sent: bytes) -> None:
+    received = _raw(door, sent)
+
+    status, _, rest = received.partition(b"\r\n")
+    assert b" 400 " in status, received
+    assert b"application/problem+json" in rest
+    assert await door.queued() == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        _post(b"X-Long: " + b"a" * 9000, b"Content-Length: 1", body=b"x"),
+        _post(*[b"X-%d: a" % number for number in range(100)], b"Content-Length: 1", body=b"x"),
+        b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: door\r\n\r\n",
+    ],
+    ids=["one long header", "many headers", "long request line"],
+)
+async def test_oversized_headers_are_refused_as_such(door: RunningDoor, sent: bytes) -> None:
+    received = _raw(door, sent)
+
+    assert b" 431 " in received.partition(b"\r\n")[0], received
+    assert b"application/problem+json" in received
+
+
+async def test_a_body_that_never_ends_is_refused_at_the_deadline_and_harms_nobody(door: RunningDoor) -> None:
+    stalled = [socket.create_connection(door.host_port, timeout=8) for _ in range(50)]
+    for line in stalled:
+        line.sendall(_post(b"Content-Length: 100", body=b"0123456789"))
+
+    answer = await door.submit()
+
+    assert answer.status == 202
+    for line in stalled:
+        received = b""
+        while piece := line.recv(65536):
+            received += piece
+        line.close()
+        assert b" 408 " in received.partition(b"\r\n")[0], received
+
+
+async def test_a_client_that_asks_first_is_spared_an_upload_that_is_too_large(door: RunningDoor) -> None:
+    with socket.create_connection(door.host_port, timeout=8) as line:
+        line.sendall(_post(b"Expect: 100-continue", b"Content-Length: 600000"))
+        assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
+
+
+async def test_a_client_that_asks_first_is_invited_when_its_body_may_fit(door: RunningDoor) -> None:
+    with socket.create_connection(door.host_port, timeout=8) as line:
+        line.sendall(_post(b"Expect: 100-continue", b"Content-Length: 5"))
+        assert line.recv(100).startswith(b"HTTP/1.1 100 ")
+        line.sendall(b"hello")
+        assert line.recv(4096).startswith(b"HTTP/1.1 202 ")
+
+
+def test_the_compiled_parser_is_in_use() -> None:
+    assert http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
