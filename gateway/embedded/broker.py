@@ -5,6 +5,7 @@ everywhere. Never shares a node with anybody: one handle, one folder.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -48,9 +49,18 @@ class EmbeddedBroker:
     def pids(self) -> dict[str, int]:
         """Process ids by role (`wrapper`, `server`, `epmd`) of the running node; empty when it is down."""
         try:
-            state = json.loads(self.node.state.read_text("utf-8"))
-        except (FileNotFoundError, ValueError):
+            with self.node.lock.open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        except FileNotFoundError:
             return {}
+        else:
+            return {}  # nobody holds the folder: what a killed wrapper left written there is history
+        try:
+            state = json.loads(self.node.state.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}  # just starting, or just gone
         return {role: state[role] for role in ("wrapper", "server", "epmd")}
 
     @property
@@ -99,11 +109,12 @@ class EmbeddedBroker:
     def kill(self) -> None:
         """Kill the node as a power failure would, and return when nothing of it is left; `start` brings it back."""
         processes = []
-        for pid in self.pids.values():
+        pids = self.pids
+        for pid in pids.values():
             with contextlib.suppress(psutil.NoSuchProcess):
                 processes.append(psutil.Process(pid))
         with contextlib.suppress(ProcessLookupError, KeyError):
-            os.kill(self.pids["server"], signal.SIGKILL)
+            os.kill(pids["server"], signal.SIGKILL)
         if self._wrapper is not None:
             self._wrapper.wait()
         psutil.wait_procs(processes, timeout=10)

@@ -33,6 +33,7 @@ STOP_WITHIN: Final = 15.0
 LOCK_WITHIN: Final = 5.0
 """Seconds that a dying predecessor in the same folder is waited for."""
 
+_STOPPING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)  # loaded before any fork: the child may only make system calls
 
@@ -58,11 +59,21 @@ def run(node: Node, *, parent: int | None) -> End:
 
     `parent` is the process whose end ends the node; None means nobody's. Raises NodeInUseError, NodeFailedError.
     """
-    with _locked(node) as lock:
+    with _stopping_held(), _locked(node) as lock:
         _port_is_free(node)
         _write_files(node)
         with _processes(node, lock) as processes:
             return asyncio.run(_watch(node, processes, parent))
+
+
+@contextlib.contextmanager
+def _stopping_held() -> Iterator[None]:
+    """Let a request to stop wait until somebody listens for it: one that came earlier would leave things half made."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
 
 
 @contextlib.contextmanager
@@ -118,6 +129,8 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _die_with_parent() -> None:
+    """Prepare a child, between fork and exec: it must die with us, and hear what we do not want to hear yet."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -147,7 +160,7 @@ def _processes(node: Node, lock: int) -> Iterator[tuple[subprocess.Popen[bytes],
         server = spawn([str(node.scripts / "rabbitmq-server")], epmd.pid)
         try:
             state = {"epmd_port": epmd_port, "epmd": epmd.pid, "server": server.pid, "wrapper": os.getpid()}
-            node.state.write_text(json.dumps(state), "utf-8")
+            _write_state(node, state)
             yield epmd, server
         finally:
             _stop(server)
@@ -156,6 +169,13 @@ def _processes(node: Node, lock: int) -> Iterator[tuple[subprocess.Popen[bytes],
             os.killpg(epmd.pid, signal.SIGKILL)
         epmd.wait()
         node.state.unlink(missing_ok=True)
+
+
+def _write_state(node: Node, state: dict[str, int]) -> None:
+    """Show the running node's ports and processes: whole or not at all, for others read it at any time."""
+    draft = node.state.with_suffix(".draft")
+    draft.write_text(json.dumps(state), "utf-8")
+    draft.replace(node.state)
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
@@ -178,8 +198,9 @@ async def _watch(node: Node, processes: tuple[subprocess.Popen[bytes], ...], par
         if not ended.done():
             ended.set_result(reason)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _STOPPING:
         loop.add_signal_handler(number, end, End.ASKED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     with contextlib.ExitStack() as stack:
         for process, reason in [(p.pid, End.DIED) for p in processes] + ([(parent, End.PARENT)] if parent else []):
             try:
