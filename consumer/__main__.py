@@ -13,10 +13,9 @@ from consumer.errors import Exit
 from consumer.execution import Executor, ExecutorUnavailable
 from consumer.fence import Fence, FenceUnavailable, Open, StoreFence
 from consumer.node import Node
-from consumer.pool import ProcessExecutor
+from consumer.pool import Pool
 from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
-from consumer.spawn import Blueprint
 from consumer.supervisor import Supervisor
 from gateway.contract import logs
 from gateway.contract.logs import event
@@ -63,15 +62,15 @@ def _executor(settings: Settings) -> Executor:
         "max_body_bytes": settings.max_body_bytes,
         "max_tokens": settings.max_tokens,
         "max_attachments": settings.max_attachments,
+        "encoding": settings.encoding,
     }
-    blueprint = Blueprint(handler=settings.handler, limits=limits, encoding=settings.encoding)
     if settings.isolation is Isolation.INLINE:
-        from consumer.inline import InlineExecutor  # noqa: PLC0415  brings the preflight, which else lives in the mold
+        from consumer.inline import Inline  # noqa: PLC0415  brings the preflight, which else lives in the mold
 
-        return InlineExecutor(blueprint, slots=settings.slots)
-    executor = ProcessExecutor(blueprint, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS)
-    executor.launch()
-    return executor
+        return Inline.load(settings.handler, slots=settings.slots, limits=limits)
+    return Pool.launch(
+        handler=settings.handler, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS, limits=limits
+    )
 
 
 async def _serve(settings: Settings, executor: Executor) -> int:
