@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import logging
 import os
 import resource
 import select
@@ -114,6 +115,8 @@ class Mold:
         except (VocabularyError, TypeError) as error:  # TypeError: a limit that there is not
             self._say(Unloadable(message=str(error), traceback=""))
             return False
+        # What handlers log is evidence; one whose module has set up logging keeps its own way.
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
         gc.collect()
         gc.freeze()  # what is loaded now is never looked at again, so its pages stay shared
         self._say(Loaded(build=self._handler.build, threads=sum(1 for _ in Path("/proc/self/task").iterdir())))
