@@ -132,6 +132,8 @@ class Node:
                 "log.console = false",
                 "log.file = broker.log",
                 "log.file.level = warning",
+                # A program is told itself why its channel was closed; asking for a queue that is not there is a reason.
+                "log.channel.level = critical",
                 "",
             ]
         )
