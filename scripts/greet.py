@@ -19,8 +19,9 @@ def main() -> int:
     door = os.environ.get("LAZARETTO_DOOR") or str(table.get("door") or "127.0.0.1:8080")
     desk = os.environ.get("LAZARETTO_DESK") or str(table.get("desk") or "127.0.0.1:8081")
     deadline = time.monotonic() + PATIENCE
+    parent = os.getppid()
     while not _ready(f"http://{door}/readyz"):
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or os.getppid() != parent:
             return 1
         time.sleep(0.2)  # a starting server announces itself by answering, and by nothing else
     sys.stdout.write(f"""
