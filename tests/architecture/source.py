@@ -67,9 +67,14 @@ def _dotted(path: Path) -> str:
 
 def calls(module: Module) -> Iterator[tuple[str, int]]:
     """Yield the last name of everything it calls, with the line: `a.b.c()` gives `c`."""
+    yield from ((name.rpartition(".")[2], line) for name, line in full_calls(module))
+
+
+def full_calls(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield everything it calls as it is written, with the line: `a.b.c()` gives `a.b.c`."""
     for node in ast.walk(module.tree):
         match node:
-            case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
-                yield name, node.lineno
+            case ast.Call(func=called):
+                yield ast.unparse(called), node.lineno
             case _:
                 pass
