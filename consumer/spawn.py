@@ -25,6 +25,10 @@ _BOOT: Final = (
 _DESCRIPTORS: Final = 2
 
 
+def _path_now() -> tuple[str, ...]:
+    return tuple(os.path.abspath(entry) for entry in sys.path)  # noqa: PTH100 - "" means here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
     """What a mold is to load: the handler, and the preflight's limits and vocabulary (C16)."""
@@ -37,6 +41,8 @@ class Blueprint:
     encoding: str = "o200k_base"
     warm: bool = True
     """Load the vocabulary in the mold, shared by all workers; else in the first worker that needs it."""
+    path: tuple[str, ...] = field(default_factory=_path_now)
+    """Where modules are found, absolute: a mold that is started later, from elsewhere, must find the same ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +67,8 @@ class Mold:
             raise RuntimeError("the mold must be started from the main thread, or it dies with the thread that did")
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # The current path, made absolute: a mold that is started later, from elsewhere, must find the same modules.
-            path = [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - "" means here
             process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, json.dumps(path), str(theirs.fileno())],
+                [sys.executable, "-c", _BOOT, json.dumps(blueprint.path), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 pass_fds=(theirs.fileno(),),

@@ -1,7 +1,7 @@
 """First look at a support ticket, without network: how bad, about what, in which language, and what broke.
 
-A handler to start from: `python -m consumer --handler consumer.examples.triage:handle`. Everything it looks at is
-bounded, so no ticket can make it slow; what it finds is one log line, where a real one would write to the help desk
+A handler to start from: `python -m consumer --handler consumer.examples.triage:handle`. Everything it looks at has a
+bound, so no ticket can make it slow; what it finds is one log line, where a real one would write to the help desk
 under `run.key`.
 """
 

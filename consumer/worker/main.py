@@ -77,9 +77,8 @@ class PipeLine:
         with self._lock:
             try:
                 while not self._lost:
-                    if not self._receive(socket.MSG_DONTWAIT):
-                        self._lost = True
-                    self._lost = self._lost or Lost(run=self._run) in self._waiting
+                    # It may have come together with the order, so what is here already is looked at first.
+                    self._lost = Lost(run=self._run) in self._waiting or not self._receive(socket.MSG_DONTWAIT)
             except BlockingIOError:
                 pass
             return self._lost

@@ -1,0 +1,136 @@
+"""A handler for these tests: the ticket's text says which accident is to happen."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from consumer.handler import DependencyDown, Reject, Retry, Run
+
+FORK_GATE = "TEST_FORK_GATE"
+_left_behind: list[asyncio.Task[None]] = []
+
+
+def _stall_first_fork() -> None:
+    """Play the child that inherits a held lock: once, for as long as the file is there to be taken."""
+    gate = os.environ.get(FORK_GATE)
+    if gate is not None and Path(gate).exists():
+        Path(gate).unlink()
+        time.sleep(600)
+
+
+os.register_at_fork(after_in_child=_stall_first_fork)
+
+
+def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
+    verb, _, argument = run.ticket.text.partition(" ")
+    match verb:
+        case "fine":
+            sys.stdout.write(f"handled {run.key}\n")
+        case "wait":  # until the file exists, or the claim is lost
+            run.progress("waiting")
+            while not Path(argument).exists() and not run.lost:
+                time.sleep(0.01)
+        case "deaf":
+            run.progress("deaf")
+            while not Path(argument).exists():
+                time.sleep(0.01)
+        case "spike":
+            spike = bytearray(400 << 20)
+            spike[:: 1 << 12] = b"x" * len(spike[:: 1 << 12])
+        case "eat":
+            run.progress("eating")
+            eaten = []
+            while True:
+                eaten.append(b"x" * (8 << 20))
+        case "gulp":
+            bytearray(64 << 30)
+        case "segfault":
+            run.progress("about to read address 0")
+            ctypes.string_at(0)
+        case "exit":
+            sys.stdout.write("one last line\n")
+            os._exit(int(argument))
+        case "raise":
+            raise ValueError("something\x00 went \ud800 wrong")
+        case "panic":
+            raise asyncio.CancelledError
+        case "reject":
+            raise Reject("not a ticket")
+        case "retry":
+            raise Retry("rate limited", after=60)
+        case "down":
+            raise DependencyDown("the-model", after=30)
+        case "spend":
+            run.spend(tokens=1200, usd=0.004)
+            run.spend(tokens=300)
+            os._exit(1)
+        case "redos":
+            import re  # noqa: PLC0415
+
+            re.match(r"(a+)+$", "a" * 30 + "b")
+        case "child":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            Path(argument).write_text(str(child.pid))
+            time.sleep(600)
+        case "garble":
+            os.write(_own_pipe(), b"\xff" * 64)
+            time.sleep(600)
+        case "flood":
+            for _ in range(20_000):
+                sys.stdout.write("flood " * 10 + "\n")
+        case "descriptors":
+            run.progress(" ".join(_descriptors().values()))
+            os._exit(0)
+        case "size":
+            run.progress(str(len(run.ticket.text)))
+            os._exit(0)
+        case other:
+            raise AssertionError(f"no such accident: {other}")
+
+
+async def handle_async(run: Run) -> None:
+    match run.ticket.text.split(" ")[0]:
+        case "linger":  # leaves a task behind that the next run must not meet
+            _left_behind.append(asyncio.create_task(asyncio.sleep(600), name="left behind"))
+        case "cling":
+
+            async def immortal() -> None:
+                while True:
+                    try:
+                        await asyncio.sleep(600)
+                    except asyncio.CancelledError:
+                        continue
+
+            _left_behind.append(asyncio.create_task(immortal()))
+        case "neighbours":
+            names = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            run.progress(f"{os.getpid()} {names}")
+            raise Reject(f"{os.getpid()} {names}")
+        case "raise":
+            raise ValueError("async and wrong")
+        case "sleep":
+            await asyncio.sleep(600)
+        case "until_lost":
+            while not run.lost:  # noqa: ASYNC110  a property is all that a handler has
+                await asyncio.sleep(0.01)
+        case "spend":
+            run.spend(tokens=7)
+        case _:
+            pass
+
+
+def _own_pipe() -> int:
+    return next(number for number, name in _descriptors().items() if number > 2 and name == "socket")
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists the others
+            found[int(entry.name)] = str(entry.readlink()).split(":")[0]
+    return found

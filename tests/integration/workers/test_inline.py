@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from consumer.execution import Executor, ExecutorUnavailable
+from consumer.inline import Inline
+from consumer.pool import Pool
+from gateway.contract.envelope import Spent
+from gateway.contract.outcomes import Outcome
+from tests.integration.workers.orders import order
+
+pytestmark = pytest.mark.timeout(30)
+HANDLER = "tests.integration.workers.accidents:handle_async"
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Inline:
+    return Inline.load(HANDLER, slots=2)
+
+
+def test_both_executors_fit_the_same_seam(loaded: Inline) -> None:
+    executors: list[type[Executor]] = [Inline, Pool]
+    assert all(hasattr(executor, "revoke") for executor in executors)
+
+
+def test_plain_def_is_refused_in_clear_words() -> None:
+    with pytest.raises(ExecutorUnavailable, match="is a plain def"):
+        Inline.load("tests.integration.workers.accidents:handle", slots=1)
+
+
+async def test_inline_runs_give_the_same_reports(loaded: Inline) -> None:
+    fine, raised = await loaded.run(order("fine")), await loaded.run(order("raise"))
+    assert (fine.outcome, raised.outcome, raised.code) == (Outcome.SUCCEEDED, Outcome.FAILED, "ValueError")
+    assert (await loaded.run(order("spend"))).spent == Spent(tokens=7)
+
+
+async def test_inline_run_is_cancelled_at_its_deadline(loaded: Inline) -> None:
+    report = await loaded.run(order("sleep", deadline=0.1))
+    assert (report.outcome, report.code) == (Outcome.TIMED_OUT, "deadline")
+
+
+async def test_inline_item_that_came_past_the_door_is_examined(loaded: Inline) -> None:
+    assert (await loaded.run(order(body=b"\xff\xff\xfe", examine=True))).outcome is Outcome.INADMISSIBLE
+    passed = await loaded.run(order("fine", examine=True))
+    assert passed.admission is not None
+
+
+async def test_inline_run_that_is_revoked_may_end_in_its_own_words_or_is_cancelled(loaded: Inline) -> None:
+    listens, sleeps = order("until_lost"), order("sleep")
+    runs = [asyncio.create_task(loaded.run(one)) for one in (listens, sleeps)]
+    await asyncio.sleep(0)
+    waiting = order("fine")
+    runs.append(asyncio.create_task(loaded.run(waiting)))
+    await asyncio.sleep(0)
+    loaded.revoke(waiting.run, outcome=Outcome.OUTAGE, grace=0.1)
+    loaded.revoke(listens.run, outcome=Outcome.OUTAGE, grace=10)
+    loaded.revoke(sleeps.run, outcome=Outcome.OUTAGE, grace=0.1)
+    reports = await asyncio.gather(*runs)
+    assert [report.outcome for report in reports] == [Outcome.SUCCEEDED, Outcome.OUTAGE, Outcome.OUTAGE]
+
+
+async def test_inline_stop_releases_what_still_runs() -> None:
+    inline = Inline.load(HANDLER, slots=1)
+    run = asyncio.create_task(inline.run(order("sleep")))
+    await asyncio.sleep(0)
+    await inline.stop()
+    assert (await run).outcome is Outcome.RELEASED
