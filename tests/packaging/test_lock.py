@@ -1,0 +1,53 @@
+"""The lock files pin everything with hashes, agree with each other, and name no place to download from."""
+
+import re
+import tomllib
+from importlib import metadata
+
+import pytest
+
+from tests.architecture.source import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+
+
+def _pins(name: str) -> dict[str, str]:
+    """Return version by normalised name; fail on a line that pins nothing or a pin without a hash."""
+    text = (ROOT / name).read_text("utf-8").replace("\\\n", " ")
+    pins = {}
+    for line in text.splitlines():
+        if line and not line.lstrip().startswith("#"):
+            pinned = re.fullmatch(r"([a-z0-9-]+)==(\S+)( +--hash=sha256:[0-9a-f]{64})+ *", line)
+            assert pinned is not None, f"{name}: {line[:80]}"
+            pins[pinned[1]] = pinned[2]
+    return pins
+
+
+def _wanted(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=!~ \[]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+
+def test_everything_the_project_asks_for_is_pinned() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert _wanted(PROJECT["dependencies"]) - _pins("requirements.lock").keys() == set()
+    assert _wanted(extras["dev"] + extras["fast"]) - _pins("requirements-dev.lock").keys() == set()
+
+
+def test_tests_run_on_the_versions_that_are_shipped() -> None:
+    shipped = _pins("requirements.lock")
+    assert shipped
+    assert shipped.items() - _pins("requirements-dev.lock").items() == set()
+
+
+def test_what_is_installed_here_is_what_is_pinned() -> None:
+    installed = {name: metadata.version(name) for name in _pins("requirements-dev.lock")}
+    assert installed == _pins("requirements-dev.lock")
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_place_to_download_from(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert not re.search(
+        r"://|--(extra-)?index-url|--find-links|--trusted-host|^#.*/(tmp|home|root|opt)/", text, re.MULTILINE
+    )
