@@ -133,7 +133,7 @@ class Session:
             answer = await self._intake.basic_consume(queue, hand_over)
             return str(answer.consumer_tag)
 
-        tag: str = await self._within(start())
+        tag: str = await self.until(start())
         return tag
 
     async def cancel(self, consumer_tag: str) -> None:
@@ -142,7 +142,7 @@ class Session:
         async def stop() -> None:
             await self._intake.basic_cancel(consumer_tag)
 
-        await self._within(stop())
+        await self.until(stop())
 
     async def publish(self, route: Route, wire: Wire) -> None:
         """Publish one message and wait for the broker's word: routed, stored, confirmed. Raises SessionLost.
@@ -153,7 +153,7 @@ class Session:
         pause = 0.05
         while True:
             try:
-                await self._within(self._publish_once(route, wire))
+                await self.until(self._publish_once(route, wire))
             except PublishError as error:
                 self.end(f"unroutable: {route.exchange} {route.key}")
                 raise SessionLost(f"unroutable: {route}") from error
@@ -162,18 +162,18 @@ class Session:
                 self._nacks += 1
                 if self._nacks >= _RENEW_AFTER_NACKS:
                     self._nacks = 0
-                    self._out = await self._within(self._confirming_channel())
-                await self._within(asyncio.sleep(pause))
+                    self._out = await self.until(self._confirming_channel())
+                await self.until(asyncio.sleep(pause))
                 pause = min(pause * 2, 5.0)
             else:
                 self._nacks = 0
                 return
 
     async def acknowledge(self, delivery: Delivery) -> None:
-        """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by settlement alone (P6)."""
+        """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by the intake alone."""
         if delivery.session is not self or self.is_lost:
             raise SessionLost("the delivery's channel is gone")
-        await self._within(self._intake.basic_ack(delivery.tag, wait=False))
+        await self.until(self._intake.basic_ack(delivery.tag, wait=False))
 
     async def close(self) -> None:
         """End the session and both connections."""
@@ -231,8 +231,8 @@ class Session:
             return True
         return False
 
-    async def _within(self, step: Awaitable[Any]) -> Any:
-        """Await one broker operation, at most as long as the session lives."""
+    async def until(self, step: Awaitable[Any]) -> Any:
+        """Await one step, at most as long as the session lives; raises SessionLost."""
         running = asyncio.ensure_future(step)
         try:
             await asyncio.wait({running, self._lost}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from consumer.fence import Fence, FenceUnavailable, Superseded
-from consumer.journal import Journal
+from consumer.link import Link
 from consumer.session import Delivery, SessionLost
 from consumer.verdict import Decision, next_message
 from gateway.contract.envelope import Envelope, Malformed, encode, encode_malformed
@@ -38,7 +38,7 @@ class Settlement:
         """False while the store gives no answer; the node is not ready then."""
 
     async def settle(
-        self, delivery: Delivery, journal: Journal, envelope: Envelope, decision: Decision, **data: Any
+        self, link: Link, delivery: Delivery, envelope: Envelope, decision: Decision, **data: Any
     ) -> Decision | None:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
 
@@ -46,32 +46,32 @@ class Settlement:
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
         recorded = await self.ask_fence(
-            delivery, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision), patient=True
+            link, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision), patient=True
         )
         if isinstance(recorded, Superseded):
-            await self.drop(delivery, journal, envelope, recorded.why)
+            await self.drop(link, delivery, envelope, recorded.why)
             return None
         events = self._events(envelope, recorded, data)
         message = encode(next_message(envelope, recorded))
         match recorded.verdict:
             case Verdict.ACK | Verdict.DISCARD:
-                await journal.write(*events)
+                await link.journal.write(*events)
             case Verdict.RETRY | Verdict.RELEASE:
                 route = self._topology.to_delay(recorded.lane, recorded.delay)
-                await _both(delivery.session.publish(route, message), journal.write(*events))
+                await _both(link.session.publish(route, message), link.journal.write(*events))
             case Verdict.QUARANTINE:
                 route = self._topology.to_quarantine(envelope.kind)
-                await _both(delivery.session.publish(route, message), journal.write(*events))
-        await delivery.session.acknowledge(delivery)
+                await _both(link.session.publish(route, message), link.journal.write(*events))
+        await link.intake.acknowledge(delivery)
         return recorded
 
-    async def drop(self, delivery: Delivery, journal: Journal, envelope: Envelope, why: str) -> None:
+    async def drop(self, link: Link, delivery: Delivery, envelope: Envelope, why: str) -> None:
         """Acknowledge a copy whose start is on record elsewhere; raises SessionLost."""
         event(log, "copy.dropped", logging.WARNING, ticket=envelope.ticket, stamp=envelope.stamp, why=why)
-        await journal.write(self._event(EventName.DROPPED, envelope, {"why": why, "lane": self._lane}))
-        await delivery.session.acknowledge(delivery)
+        await link.journal.write(self._event(EventName.DROPPED, envelope, {"why": why, "lane": self._lane}))
+        await link.intake.acknowledge(delivery)
 
-    async def settle_malformed(self, delivery: Delivery, journal: Journal, malformed: Malformed) -> None:
+    async def settle_malformed(self, link: Link, delivery: Delivery, malformed: Malformed) -> None:
         """Send what cannot be understood to quarantine as it came (P12); raises SessionLost."""
         event(log, "item.malformed", logging.WARNING, ticket=malformed.ticket, detail=malformed.detail)
         data = {"reason": Reason.MALFORMED, "detail": malformed.detail, "lane": self._lane}
@@ -84,19 +84,19 @@ class Settlement:
             data=data,
         )
         await _both(
-            delivery.session.publish(
+            link.session.publish(
                 self._topology.to_quarantine(malformed.kind), encode_malformed(malformed, reason=Reason.MALFORMED)
             ),
-            journal.write(quarantined),
+            link.journal.write(quarantined),
         )
-        await delivery.session.acknowledge(delivery)
+        await link.intake.acknowledge(delivery)
 
-    async def ask_fence(self, delivery: Delivery, ask: Callable[[], Awaitable[T]], *, patient: bool = False) -> T:
+    async def ask_fence(self, link: Link, ask: Callable[[], Awaitable[T]], *, patient: bool = False) -> T:
         """Ask until the store answers or the session ends; raises SessionLost.
 
         A `patient` question is asked once even without a session: a decision on record spares the item a second run.
         """
-        while patient or not delivery.session.is_lost:
+        while patient or not link.session.is_lost:
             try:
                 answer = await ask()
             except FenceUnavailable as error:
@@ -104,7 +104,7 @@ class Settlement:
                 if self.fence_answers:
                     event(log, "fence.unavailable", logging.ERROR, error=error, retry_after=_FENCE_PAUSE)
                 self.fence_answers = False
-                await delivery.session.ends_within(_FENCE_PAUSE)
+                await link.session.ends_within(_FENCE_PAUSE)
             else:
                 if not self.fence_answers:
                     event(log, "fence.answers")

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import random
 import time
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from consumer import metrics
@@ -17,6 +16,7 @@ from consumer.execution import Executor, RunOrder, RunReport
 from consumer.fence import Fence, FenceUnavailable, Superseded
 from consumer.intake import Intake
 from consumer.journal import Journal
+from consumer.link import Link
 from consumer.policy import Policies, Policy
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
@@ -40,15 +40,6 @@ _KILL_SECONDS: Final = 10.0
 _RECLAIM_MARGIN: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """One session with what lives exactly as long."""
-
-    session: Session
-    journal: Journal
-    intake: Intake
-
-
 class Supervisor:
     """Runs one lane of one node until it is told to drain."""
 
@@ -60,10 +51,10 @@ class Supervisor:
         self._topology = settings.topology
         self._settlement = Settlement(self._topology, fence, node=settings.name, lane=settings.lane)
         self._draining = asyncio.Event()
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._outage: Outage | None = None
         self._deliveries: set[asyncio.Task[None]] = set()
-        self._running: dict[str, _Link] = {}
+        self._running: dict[str, Link] = {}
 
     @property
     def ready(self) -> bool:
@@ -112,7 +103,7 @@ class Supervisor:
         """Take deliveries until the session is lost or the node drains."""
         queue = self._topology.lane_queue(self._settings.lane)
         intake = Intake(session, queue, slots=self._executor.slots, on_delivery=self._take)
-        link = self._link = _Link(session, Journal(session, self._topology), intake)
+        link = self._link = Link(session, Journal(session, self._topology), intake)
         draining = asyncio.create_task(self._draining.wait(), name="draining")
         lost = asyncio.ensure_future(session.lost)
         try:
@@ -131,7 +122,7 @@ class Supervisor:
             await link.journal.close()
             await session.close()
 
-    def _cut_off(self, link: _Link, reason: str) -> None:
+    def _cut_off(self, link: Link, reason: str) -> None:
         """Tell the runs of a lost session at once; they are killed after a grace shorter than any reclaim (P10)."""
         event(log, "session.lost", logging.WARNING, reason=reason, under_way=len(self._running))
         for run, owner in self._running.items():
@@ -166,7 +157,7 @@ class Supervisor:
         self._deliveries.add(task)
         task.add_done_callback(self._deliveries.discard)
 
-    async def _handle(self, link: _Link, delivery: Delivery) -> None:
+    async def _handle(self, link: Link, delivery: Delivery) -> None:
         try:
             await self._claim_and_settle(link, delivery)
             await link.intake.widen()
@@ -177,13 +168,13 @@ class Supervisor:
             log.exception("an unforeseen error while handling a delivery; the session starts over")
             link.session.end("unforeseen error while handling a delivery")
 
-    async def _claim_and_settle(self, link: _Link, delivery: Delivery) -> None:
+    async def _claim_and_settle(self, link: Link, delivery: Delivery) -> None:
         item = decode(delivery.wire)
         policy = self._policies.of(item.kind)
         licensed = claim(item, redelivered=delivery.redelivered, policy=policy, outage=self._outage, now=time.time())
         match licensed:
             case Quarantine(item=Malformed() as malformed):
-                await self._settlement.settle_malformed(delivery, link.journal, malformed)
+                await self._settlement.settle_malformed(link, delivery, malformed)
             case Quarantine(item=Envelope() as envelope, reason=reason, detail=detail):
                 await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
             case Discard(envelope=envelope, reason=reason, detail=detail):
@@ -198,17 +189,18 @@ class Supervisor:
             case _:
                 assert_never(licensed)
 
-    async def _run(self, link: _Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+    async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         if self._draining.is_set():
+            await link.intake.paused()
             await self._decide_and_settle(link, delivery, envelope, policy, _unstarted(envelope, self._settings.name))
             return
         answer = await self._settlement.ask_fence(
-            delivery,
+            link,
             lambda: self._fence.license(envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time()),
         )
         if isinstance(answer, Superseded):
             metrics.FENCE_DROPS.inc()
-            await self._settlement.drop(delivery, link.journal, envelope, answer.why)
+            await self._settlement.drop(link, delivery, envelope, answer.why)
             return
         started = self._settlement.started(envelope)
         if self._settings.lane is Lane.SUSPECTS:
@@ -224,7 +216,7 @@ class Supervisor:
             link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
         )
 
-    async def _execute(self, link: _Link, envelope: Envelope, policy: Policy) -> RunReport:
+    async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
         if link.session.is_lost:
             raise SessionLost("the claim is gone")
         order = _order(envelope, policy)
@@ -237,7 +229,7 @@ class Supervisor:
             del self._running[order.run]
 
     async def _decide_and_settle(
-        self, link: _Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: object
+        self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: object
     ) -> None:
         decision = decide(
             envelope,
@@ -249,9 +241,9 @@ class Supervisor:
         await self._settle(link, delivery, envelope, decision, **data)
 
     async def _settle(
-        self, link: _Link, delivery: Delivery, envelope: Envelope, decision: Decision, **data: object
+        self, link: Link, delivery: Delivery, envelope: Envelope, decision: Decision, **data: object
     ) -> None:
-        done = await self._settlement.settle(delivery, link.journal, envelope, decision, **data)
+        done = await self._settlement.settle(link, delivery, envelope, decision, **data)
         if done is None:
             metrics.FENCE_DROPS.inc()
             return
@@ -276,7 +268,7 @@ class Supervisor:
 
     # The end
 
-    async def _drain(self, link: _Link) -> None:
+    async def _drain(self, link: Link) -> None:
         """Stop claiming, give runs their grace, release the rest, tell the journal; each step has its own deadline."""
         grace = self._settings.drain_grace
         event(log, "drain.begun", under_way=len(self._running), grace=grace)

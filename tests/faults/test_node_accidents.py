@@ -10,6 +10,7 @@ from tests.support.waiting import eventually
 def test_killed_supervisor_takes_its_workers_along_within_five_seconds(house: House) -> None:
     house.door(), house.station()
     node = house.node(workers=3)
+    house.warm_up()
     tickets = [house.accepted("wait", f"w{n}") for n in range(3)]
     eventually(lambda: len(house.starts()) == 3)
     children = node.children()

@@ -51,6 +51,10 @@ def call(method: str, url: str, body: bytes | None = None, within: float = 30.0,
     return Answer(status, parsed, got)
 
 
+def _is_uuid(ticket: str) -> bool:
+    return len(ticket) == 36 and ticket.count("-") == 4
+
+
 @dataclass
 class House:
     """One installation under a prefix and data folder of its own."""
@@ -127,7 +131,12 @@ class House:
         door, station = self.door(), self.station()
         for node in (work, suspects):
             node.wait_for_log("consumer.consuming", 30.0)
+        self.warm_up()
         return door, station, work, suspects
+
+    def warm_up(self) -> None:
+        """Let a node settle its first delivery: it takes one at a time until then (P15)."""
+        self.until(self.accepted("good"), "done")
 
     @staticmethod
     def kill_family(node: Program) -> None:
@@ -179,8 +188,9 @@ class House:
         return answer.body
 
     def starts(self, ticket: str | None = None) -> list[Start]:
-        """Return the starts of one ticket, or of all, oldest first."""
-        return [start for start in read_starts(self.starts_path) if ticket in {None, start.ticket}]
+        """Return the starts of one ticket, or of all that the test has named, oldest first."""
+        found = read_starts(self.starts_path)
+        return [start for start in found if (start.ticket == ticket if ticket else not _is_uuid(start.ticket))]
 
     def until(self, ticket: str, state: str, within: float = 20.0) -> dict[str, Any]:
         """Wait until a ticket is in `state` and return its status."""
