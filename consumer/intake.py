@@ -42,7 +42,7 @@ class Intake:
     async def acknowledge(self, delivery: Delivery) -> None:
         """Acknowledge one delivery; raises SessionLost. Called by settlement alone (P6)."""
         await self._session.until(self._may_acknowledge.wait())
-        await self._session.acknowledge(delivery)
+        await self._session.send_ack(delivery)
         self._unacknowledged -= 1
         self._exhausted.clear()
 

@@ -169,7 +169,7 @@ class Session:
                 self._nacks = 0
                 return
 
-    async def acknowledge(self, delivery: Delivery) -> None:
+    async def send_ack(self, delivery: Delivery) -> None:
         """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by the intake alone."""
         if delivery.session is not self or self.is_lost:
             raise SessionLost("the delivery's channel is gone")
