@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gateway.broker import BrokerUnreachable, TopologyConflict
 from gateway.contract import logs
 from gateway.settings import SettingsError, StationSettings, help_text, load
-from gateway.station import command_line, service
+from gateway.station import command_line
 from gateway.station.channels import ChannelUnusable
 from gateway.station.store import StoreVersion
 
@@ -62,6 +62,8 @@ def main() -> int:
 async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
     if arguments.verb != "serve":
         return await command_line.run(arguments, settings)
+    from gateway.station import service  # noqa: PLC0415 - the web server would make every verb slow to start
+
     if arguments.check:
         print(*await service.check(settings), sep="\n")
     else:

@@ -1,16 +1,13 @@
 """A message from the quarantine queue as what the station keeps of it; pure.
 
 Owns the reading: an envelope, a stranger that the broker gave up on, a raw message that nobody understood, each become
-one `Arrival`. Keeps the message's properties as AMQP bytes, so that nothing is lost in between.
+one `Arrival`.
 """
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
-
-from pamqp import decode as amqp_decode
-from pamqp import encode as amqp_encode
+from typing import Final
 
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Admission, Envelope, Malformed
@@ -20,7 +17,6 @@ from gateway.contract.wire import Wire
 
 _RAW_HEADERS: Final = "lz-raw-headers"
 _UNCHARGED_RETURNS: Final = frozenset({Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY})
-_PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +93,6 @@ def charged_attempts(arrival: Arrival, runs: dict[Stamp, RunRecord]) -> int:
     """Return how many charged starts the item had in this generation, as far as it can tell itself."""
     told = [stamp.attempt for stamp, record in runs.items() if record.outcome in CHARGED]
     return max([arrival.stamp.attempt - 1, *told])
-
-
-def freeze(wire: Wire) -> bytes:
-    """Return properties and headers of a message as an AMQP field table."""
-    table: dict[str, Any] = {name: getattr(wire, name) for name in _PROPERTIES if getattr(wire, name) is not None}
-    if wire.timestamp is not None:
-        table["timestamp"] = int(wire.timestamp)
-    return amqp_encode.field_table({**table, "headers": dict(wire.headers)})
-
-
-def thaw(properties: bytes, body: bytes) -> Wire:
-    """Return the message that `freeze` was given."""
-    table: dict[str, Any]
-    _, table = amqp_decode.field_table(properties)
-    return Wire(body=body, **table)
 
 
 def _stamped(records: tuple[RunRecord, ...], generation: int, interruptions: int) -> Iterator[tuple[Stamp, RunRecord]]:

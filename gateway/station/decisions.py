@@ -19,7 +19,7 @@ from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import Stamp, Standing, TicketState
 from gateway.contract.topology import Lane, Topology
 from gateway.station import holding, standings
-from gateway.station.arrival import thaw
+from gateway.station.amqp import thaw
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.sender import NotSent, Sender, Unconfirmed
 from gateway.station.standings import Report

@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Standing, TicketState
 from gateway.station import ledger, standings
-from gateway.station.arrival import Arrival, charged_attempts, freeze, generation_runs, named_apart
+from gateway.station.amqp import freeze
+from gateway.station.arrival import Arrival, charged_attempts, generation_runs, named_apart
 from gateway.station.standings import Report
 from gateway.station.tables import alerts, document, items, storable
 

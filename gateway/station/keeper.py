@@ -25,7 +25,7 @@ from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
 from gateway.station import holding, ledger, standings
-from gateway.station.sender import received
+from gateway.station.amqp import received
 from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.tables import spooled, storable

@@ -5,19 +5,17 @@ says "sent" without a confirm, and tells "certainly not sent" from "perhaps".
 """
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
-import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import PublishError
 from aiormq.exceptions import ChannelNotFoundEntity
 
 from gateway import broker
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
+from gateway.station.amqp import outgoing
 
 CONNECT_DEADLINE: Final = 5.0
 CONFIRM_DEADLINE: Final = 5.0
@@ -88,36 +86,6 @@ class Sender:
             return self._channel
 
 
-def received(message: AbstractIncomingMessage) -> Wire:
-    """Return a delivered message as plain values."""
-    moment = message.timestamp
-    with contextlib.suppress(AttributeError, OverflowError, ValueError):
-        moment = moment.replace(tzinfo=moment.tzinfo or UTC) if moment is not None else None
-    return Wire(
-        body=message.body,
-        headers=message.headers,
-        message_id=message.message_id,
-        correlation_id=message.correlation_id,
-        type=message.type,
-        content_type=message.content_type,
-        content_encoding=message.content_encoding,
-        timestamp=None if moment is None else moment.timestamp(),
-        app_id=message.app_id,
-    )
-
-
 async def _publish(channel: AbstractChannel, route: Route, wire: Wire, *, mandatory: bool) -> None:
-    message = aio_pika.Message(
-        wire.body,
-        headers=dict(wire.headers),
-        content_type=wire.content_type,
-        content_encoding=wire.content_encoding,
-        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-        correlation_id=wire.correlation_id,
-        message_id=wire.message_id,
-        timestamp=None if wire.timestamp is None else datetime.fromtimestamp(wire.timestamp, UTC),
-        type=wire.type,
-        app_id=wire.app_id,
-    )
     exchange = await channel.get_exchange(route.exchange, ensure=False) if route.exchange else channel.default_exchange
-    await exchange.publish(message, routing_key=route.key, mandatory=mandatory)
+    await exchange.publish(outgoing(wire), routing_key=route.key, mandatory=mandatory)

@@ -71,14 +71,14 @@ async def _list_page(request: web.Request) -> web.StreamResponse:
     waiting = await dossier.find_items(request.app[_STORE], _WAITING)
     found = await dossier.find_items(request.app[_STORE], _DECIDED) if decided else waiting
     context = {"items": found, "decided": decided, **views.summary(waiting)}
-    return await aiohttp_jinja2.render_template_async("list.html", request, context)
+    return aiohttp_jinja2.render_template("list.html", request, context)
 
 
 async def _item_page(request: web.Request) -> web.StreamResponse:
     store, ticket = request.app[_STORE], request.match_info["ticket"]
     found = await dossier.find(store, ticket)
     if found is None:
-        return await aiohttp_jinja2.render_template_async("missing.html", request, {"ticket": ticket}, status=404)
+        return aiohttp_jinja2.render_template("missing.html", request, {"ticket": ticket}, status=404)
     generations = []
     for generation in sorted({run.generation for run in found.runs} | {item.generation for item in found.items}):
         item = next((item for item in found.items if item.generation == generation), None)
@@ -88,7 +88,7 @@ async def _item_page(request: web.Request) -> web.StreamResponse:
         head, charset = await dossier.find_preview(store, ticket, found.items[0].generation)
         body = preview(head, size=found.items[0].size, charset=charset)
     context = {"found": found, "generations": generations[::-1], "body": body}
-    return await aiohttp_jinja2.render_template_async("item.html", request, context)
+    return aiohttp_jinja2.render_template("item.html", request, context)
 
 
 async def _list_document(request: web.Request) -> web.StreamResponse:

@@ -1,0 +1,74 @@
+"""Messages between the client library's form, plain values, and the bytes that the store keeps.
+
+Owns what the client cannot write by itself. Knows nothing of what the headers mean.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import aio_pika
+from aio_pika.abc import AbstractIncomingMessage
+from pamqp import decode, encode
+
+from gateway.contract.wire import Wire
+
+_PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
+
+
+def received(message: AbstractIncomingMessage) -> Wire:
+    """Return a delivered message as plain values."""
+    return Wire(
+        body=message.body,
+        headers=message.headers,
+        message_id=message.message_id,
+        correlation_id=message.correlation_id,
+        type=message.type,
+        content_type=message.content_type,
+        content_encoding=message.content_encoding,
+        timestamp=None if message.timestamp is None else message.timestamp.timestamp(),
+        app_id=message.app_id,
+    )
+
+
+def outgoing(wire: Wire) -> aio_pika.Message:
+    """Return a persistent message of the client library."""
+    return aio_pika.Message(
+        wire.body,
+        headers=_encodable(dict(wire.headers)),
+        content_type=wire.content_type,
+        content_encoding=wire.content_encoding,
+        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+        correlation_id=wire.correlation_id,
+        message_id=wire.message_id,
+        timestamp=None if wire.timestamp is None else datetime.fromtimestamp(wire.timestamp, UTC),
+        type=wire.type,
+        app_id=wire.app_id,
+    )
+
+
+def freeze(wire: Wire) -> bytes:
+    """Return properties and headers of a message as an AMQP field table; raises TypeError or ValueError."""
+    table: dict[str, Any] = {name: getattr(wire, name) for name in _PROPERTIES if getattr(wire, name) is not None}
+    if wire.timestamp is not None:
+        table["timestamp"] = int(wire.timestamp)
+    return encode.field_table({**table, "headers": _encodable(dict(wire.headers))})
+
+
+def thaw(properties: bytes, body: bytes) -> Wire:
+    """Return the message that `freeze` was given."""
+    table: dict[str, Any]
+    _, table = decode.field_table(properties)
+    return Wire(body=body, **table)
+
+
+def _encodable(value: Any) -> Any:
+    """Return `value` with bytes as bytearrays: the client reads both from a header table but writes only one."""
+    match value:
+        case bytes():
+            return bytearray(value)
+        case dict():
+            return {name: _encodable(item) for name, item in value.items()}
+        case list():
+            return [_encodable(item) for item in value]
+        case _:
+            return value

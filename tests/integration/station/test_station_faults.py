@@ -1,0 +1,173 @@
+"""The station is killed, starved and cut off; nothing is lost and nothing is told twice."""
+
+import asyncio
+import resource
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+
+import aio_pika
+import aiohttp
+import pytest
+import sqlalchemy as sa
+
+from gateway.contract.envelope import Envelope
+from gateway.contract.ids import TicketId
+from gateway.contract.journal import Event, EventName
+from gateway.embedded import EmbeddedBroker
+from gateway.station.store import Store
+from gateway.station.tables import alerts
+from tests.integration.station.conftest import Producers, Station, depth
+from tests.support.proxy import TO_BROKER, Proxy
+from tests.support.waiting import soon
+
+Killer = Callable[..., Envelope]
+
+
+@pytest.fixture
+async def line(broker: EmbeddedBroker, own_station: Station) -> AsyncIterator[Proxy]:
+    """The line between the station and the broker; producers have one of their own."""
+    async with Proxy(broker.url) as between:
+        own_station.broker_url = between.url
+        yield between
+
+
+async def test_a_station_killed_between_commit_and_acknowledge_leaves_one_row_and_one_alert(
+    own_station: Station, line: Proxy, producers: Producers, killer: Killer, ticket: str
+) -> None:
+    first = await asyncio.to_thread(own_station.start)
+    line.hold(TO_BROKER)
+    await producers.item(killer())
+    await soon(lambda: f"item.stored ticket={ticket}" in first.log)
+    store = await Store.open(own_station.store_url)
+    try:
+
+        async def log_alert_is_marked() -> bool:
+            query = sa.select(alerts.c.sent_at).filter_by(ticket=ticket, channel="log")
+            async with store.reading() as transaction:
+                return await transaction.scalar(query) is not None
+
+        await soon(log_alert_is_marked)
+    finally:
+        await store.close()
+    first.kill9()
+    line.cut()
+    line.release()
+
+    second = await asyncio.to_thread(own_station.start)
+    await soon(lambda: f"item.known ticket={ticket}" in second.log)
+    found = await own_station.settled(ticket)
+
+    assert len(found["items"]) == 1
+    assert sorted(alert["channel"] for alert in found["alerts"]) == ["exchange", "log"]
+    assert first.log.count("item.quarantined") + second.log.count("item.quarantined") == 1
+
+
+async def test_nothing_is_acknowledged_before_it_is_committed(
+    own_station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    first = await asyncio.to_thread(own_station.start)
+    quarantine = producers.topology.quarantine_queue
+    writer = sqlite3.connect(own_station.data / "station.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    await producers.item(killer())
+    await soon(lambda: _is(depth(broker.url, quarantine), 0))
+    assert "item.stored" not in first.log
+    first.kill9()
+    writer.execute("ROLLBACK")
+    writer.close()
+    await soon(lambda: _is(depth(broker.url, quarantine), 1))
+
+    await asyncio.to_thread(own_station.start)
+
+    assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+async def test_what_arrived_while_the_station_was_down_is_stored_and_told_when_it_is_back(
+    own_station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker
+) -> None:
+    first = await asyncio.to_thread(own_station.start)
+    assert await asyncio.to_thread(first.terminate) == 0
+    assert "station.stopped" in first.log
+    names = [f"down-{number}" for number in range(40)]
+    for name in names:
+        await producers.item(killer(ticket=TicketId(name)))
+    await producers.events(
+        *(Event(event=EventName.ACCEPTED, at=1.0, ticket=name, kind="support.ticket", node="d") for name in names)
+    )
+
+    second = await asyncio.to_thread(own_station.start)
+    await soon(lambda: second.log.count("item.quarantined ticket=down-") == len(names), within=20)
+
+    assert len((await own_station.settled(names[-1]))["runs"]) == 3
+    assert await depth(broker.url, producers.topology.quarantine_queue) == 0
+
+
+async def test_a_full_store_acknowledges_nothing_is_not_ready_and_recovers(
+    own_station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    program = await asyncio.to_thread(own_station.start)
+    before = resource.prlimit(program.pid, resource.RLIMIT_FSIZE)
+    # No file may grow beyond 1 MiB: what a full disk does to SQLite, without filling one.
+    resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    await producers.item(killer(body=b"x" * (2 << 20)))
+    await soon(lambda: "store.unusable" in program.log)
+    red = await _readiness(own_station)
+    resource.prlimit(program.pid, resource.RLIMIT_FSIZE, before)
+
+    found = await own_station.settled(ticket)
+
+    assert red[0] == HTTPStatus.SERVICE_UNAVAILABLE
+    assert "store:" in red[1]
+    assert found["items"][0]["size"] == 2 << 20
+    assert (await _readiness(own_station))[0] == HTTPStatus.OK
+    assert await depth(broker.url, producers.topology.quarantine_queue) == 0
+    assert not (own_station.data / "spool").exists()
+
+
+async def test_a_cut_line_is_noticed_and_consuming_starts_over(
+    own_station: Station, line: Proxy, producers: Producers, killer: Killer, ticket: str
+) -> None:
+    program = await asyncio.to_thread(own_station.start)
+    line.cut()
+    await soon(lambda: program.log.count("keeper.consuming") == 2)
+    await producers.item(killer())
+
+    assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+async def test_a_queue_deleted_by_hand_is_declared_again_and_consumed(
+    own_station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    program = await asyncio.to_thread(own_station.start)
+    async with await aio_pika.connect(broker.url) as connection:
+        channel = await connection.channel()
+        await channel.queue_delete(producers.topology.quarantine_queue)
+    await soon(lambda: program.log.count("keeper.consuming") == 2, within=15)
+    await producers.item(killer())
+
+    assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+async def test_a_queue_with_other_arguments_stops_the_start_with_its_name(
+    own_station: Station, broker: EmbeddedBroker
+) -> None:
+    name = f"{own_station.prefix}.quarantine"
+    async with await aio_pika.connect(broker.url) as connection:
+        channel = await connection.channel()
+        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum", "x-message-ttl": 1000})
+
+        done = await asyncio.to_thread(own_station.run, "serve")
+
+        await channel.queue_delete(name)
+    assert done.returncode == 4
+    assert name in done.stderr
+
+
+async def _is(number: Awaitable[int], expected: int) -> bool:
+    return await number == expected
+
+
+async def _readiness(station: Station) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as http, http.get(f"{station.url}/readyz") as answer:
+        return answer.status, await answer.text()
