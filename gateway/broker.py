@@ -12,9 +12,13 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import aio_pika
-import aiormq.abc
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import (
+    AMQPError,
+    ChannelInvalidStateError,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+)
 from yarl import URL
 
 from gateway.contract.topology import Queue, Topology
@@ -36,7 +40,11 @@ class TopologyConflict(Exception):
     """A queue or exchange of ours exists with another definition; the text names it and the argument."""
 
 
-LOST: Final = (AMQPError, BrokerUnreachable, OSError, asyncio.InvalidStateError)
+class BrokerLost(Exception):
+    """A call ended without an answer because its channel or connection was going away."""
+
+
+LOST: Final = (AMQPError, BrokerUnreachable, BrokerLost, OSError, asyncio.InvalidStateError, ChannelInvalidStateError)
 """What a broker call ends with when connection, channel or broker gave way (TimeoutError is an OSError)."""
 
 
@@ -115,26 +123,19 @@ async def declare(connection: AbstractConnection, topology: Topology) -> frozens
     """
     new = frozenset([queue.name for queue in topology.queues() if not await _exists(connection, queue)])
     channel = await open_channel(connection)
+    underlay = await channel.get_underlay_channel()
     try:
         for exchange in topology.exchanges():
-            await channel.declare_exchange(exchange.name, exchange.type, durable=True, timeout=CALL_DEADLINE)
+            await within(
+                underlay.exchange_declare(exchange.name, exchange_type=exchange.type, durable=True), CALL_DEADLINE
+            )
         for queue in topology.queues():
-            await channel.declare_queue(
-                queue.name, durable=True, arguments=dict(queue.arguments), timeout=CALL_DEADLINE
+            await within(
+                underlay.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments)), CALL_DEADLINE
             )
         for binding in topology.bindings():
-            underlay = await channel.get_underlay_channel()
-            if binding.to_exchange:
-                await underlay.exchange_bind(
-                    destination=binding.destination,
-                    source=binding.source,
-                    routing_key=binding.key,
-                    timeout=CALL_DEADLINE,
-                )
-            else:
-                await underlay.queue_bind(
-                    binding.destination, binding.source, routing_key=binding.key, timeout=CALL_DEADLINE
-                )
+            bind = underlay.exchange_bind if binding.to_exchange else underlay.queue_bind
+            await within(bind(binding.destination, binding.source, routing_key=binding.key), CALL_DEADLINE)
     except ChannelPreconditionFailed as error:
         raise TopologyConflict(_conflict(str(error))) from error
     await within(channel.close(), CALL_DEADLINE)
@@ -146,21 +147,30 @@ async def depths(channel: AbstractChannel, queues: Sequence[str]) -> list[Depth]
 
     Raises ChannelNotFoundEntity, which also ends the channel, when a queue does not exist; or one of `LOST`.
     """
-    underlay: aiormq.abc.AbstractChannel = await channel.get_underlay_channel()
+    underlay = await channel.get_underlay_channel()
     found = []
     for queue in queues:
-        answer = await underlay.queue_declare(queue, passive=True, timeout=CALL_DEADLINE)
+        answer = await within(underlay.queue_declare(queue, passive=True), CALL_DEADLINE)
         found.append(Depth(queue=queue, messages=answer.message_count or 0))
     return found
 
 
 async def within(call: Awaitable[_Answer], deadline: float) -> _Answer:
-    """Await a broker call under a deadline in seconds of our own; raises TimeoutError.
+    """Await a broker call under a deadline in seconds of our own; raises TimeoutError, BrokerLost, or what it raises.
 
-    The client has calls that wait for ever on a closed channel or a blocked connection.
+    The client has calls that wait for ever on a closed channel or a blocked connection, and others that end as
+    cancelled when the connection goes, which must not look like a cancellation of the caller.
     """
-    async with asyncio.timeout(deadline):
-        return await call
+    calling = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({calling}, timeout=deadline)
+    finally:
+        unanswered = calling.cancel()
+    if unanswered:
+        raise TimeoutError("no answer from the broker")
+    if calling.cancelled():
+        raise BrokerLost("the connection went away")
+    return calling.result()
 
 
 async def _exists(connection: AbstractConnection, queue: Queue) -> bool:

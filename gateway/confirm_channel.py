@@ -11,7 +11,7 @@ from typing import Final
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aio_pika.exceptions import DeliveryError, PublishError
+from aio_pika.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
 
 from gateway import broker
 from gateway.contract.topology import Route
@@ -27,6 +27,8 @@ class Fate(StrEnum):
 
     CONFIRMED = "confirmed"
     UNROUTABLE = "unroutable"
+    NO_EXCHANGE = "no_exchange"
+    """The exchange is missing; the broker closed the channel, so all publishes on it share this fate."""
     NACKED = "nacked"
     CLOSED = "closed"
     TIMED_OUT = "timed_out"
@@ -83,6 +85,8 @@ class ConfirmChannel:
             return Fate.UNROUTABLE
         except DeliveryError:
             return Fate.NACKED
+        except ChannelNotFoundEntity:
+            return Fate.NO_EXCHANGE
         except broker.LOST:
             return Fate.CLOSED
         except asyncio.CancelledError:

@@ -24,7 +24,7 @@ from gateway.watch import Obstacle, Watch
 
 log = logging.getLogger("gateway.door")
 
-START_PATIENCE: Final = 5.0
+START_PATIENCE: Final = 3.0
 """Seconds to find a broker at the start; afterwards the door waits for it as long as it takes."""
 EXAMINATION_SECONDS: Final = 10.0
 DRAINING: Final = "draining"

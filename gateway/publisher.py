@@ -27,6 +27,8 @@ log = logging.getLogger("gateway.publisher")
 _RECONNECT_FIRST: Final = 0.1
 _RECONNECT_CAP: Final = 2.0
 _PROBE_EVERY: Final = 1.0
+_STALLED_AFTER: Final = 1.5
+"""Seconds without a single confirm, while one is due, after which the broker counts as blocked."""
 _BLOCK_POLL: Final = 0.1
 _LAST_WORDS: Final = 1.0
 """Seconds for the publishes of a lost connection to notice by themselves."""
@@ -52,7 +54,7 @@ class Publisher:
         max_inflight_bytes: int,
         unroutable: Callable[[], None] = lambda: None,
     ) -> None:
-        """`unroutable` is called for every returned message: a queue is missing."""
+        """`unroutable` is called for every message that found no queue: part of the topology is missing."""
         self._urls = urls
         self._name = name
         self._metrics = metrics
@@ -64,6 +66,7 @@ class Publisher:
         self._sending_bytes = 0
         self._blocked = False
         self._stalled = False
+        self._progress_at = 0.0
 
     def obstacle(self) -> Fate | None:
         """Return why a publish would fail right now, or None."""
@@ -180,13 +183,15 @@ class Publisher:
         An alarm is announced only to connections that have published, and a frozen broker announces nothing.
         """
         probe = Wire(body=b"")
+        self._progress_at = time.monotonic()
         while True:
             # Nobody has a queue of this name: the broker returns the probe, and nothing is stored.
             sending = asyncio.ensure_future(channel.publish(probe, Route(exchange="", key=f"{self._name}.probe")))
-            await asyncio.wait({sending}, timeout=_PROBE_EVERY)
-            self._set_blocked(blocked=self._blocked, stalled=not sending.done())
-            await sending
-            self._set_blocked(blocked=self._blocked, stalled=False)
+            while not sending.done():
+                await asyncio.wait({sending}, timeout=_PROBE_EVERY / 2)
+                idle = time.monotonic() - self._progress_at
+                self._set_blocked(blocked=self._blocked, stalled=not sending.done() and idle > _STALLED_AFTER)
+            self._progress_at = time.monotonic()
             await asyncio.sleep(_PROBE_EVERY)
 
     def _set_blocked(self, *, blocked: bool, stalled: bool) -> None:
@@ -203,9 +208,10 @@ class Publisher:
         started = time.perf_counter()
         fate = await channel.publish(wire, route)
         if fate is Fate.CONFIRMED:
+            self._progress_at = time.monotonic()
             self._metrics.confirm_seconds.observe(time.perf_counter() - started)
             confirmed()
-        if fate is Fate.UNROUTABLE:
+        if fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
             self._unroutable()
         return fate
 

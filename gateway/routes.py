@@ -36,6 +36,7 @@ _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.DISCONNECTED: 2,
     Fate.NACKED: 2,
     Fate.UNROUTABLE: 3,
+    Fate.NO_EXCHANGE: 3,
     Fate.BLOCKED: 5,
     Obstacle.UNSEEN: 2,
     Obstacle.UNSETTLED: 3,

@@ -72,7 +72,7 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
     logs.event(
         log,
         "answered",
-        logging.DEBUG,
+        logging.INFO if answer.status >= HTTPStatus.BAD_REQUEST else logging.DEBUG,
         request=request_id,
         method=request.method,
         path=request.path,

@@ -27,8 +27,8 @@ LOOK_EVERY: Final = 0.5
 """Seconds between two readings of the depth (P16)."""
 BLIND_AFTER: Final = 5.0
 """Seconds without a reading after which the depth counts as unknown and nothing is taken in."""
-_WHOLE_EVERY: Final = 20
-"""Looks between two at all queues: the ladder and the station's may be deleted by hand, too."""
+_DECLARE_EVERY: Final = 20
+"""Looks between two declarations: exchanges, bindings, the ladder and the station's queues may go by hand, too."""
 _RETRY: Final = 0.5
 
 
@@ -70,7 +70,7 @@ class Watch:
         return Obstacle.QUEUE_FULL if self._queued >= self._max_queued else None
 
     def doubt(self) -> None:
-        """Take note that a publish was returned: a queue is missing, and may be new when it is seen again."""
+        """Take note that a publish found no queue: something is missing, and may be new when it is seen again."""
         self._settled_at = time.monotonic() + self._settle
         self._look_now.set()
 
@@ -126,18 +126,18 @@ class Watch:
 
     async def _look(self, connection: AbstractConnection) -> None:
         channel = await broker.open_channel(connection)
-        everything = [queue.name for queue in self._topology.queues()]
         lanes = [self._topology.lane_queue(lane) for lane in Lane]
-        for look in itertools.count():
-            if look % _WHOLE_EVERY == 0 or self._look_now.is_set():
+        for look in itertools.count(1):
+            if look % _DECLARE_EVERY == 0 or self._look_now.is_set():
                 self._look_now.clear()
-                await broker.depths(channel, everything)
+                await self._declare(connection)
             found = await broker.depths(channel, lanes)
             self._queued = sum(depth.messages for depth in found)
             self._metrics.queued.set(self._queued)
             self._seen_at = time.monotonic()
             with contextlib.suppress(TimeoutError):
-                await broker.within(self._look_now.wait(), LOOK_EVERY)
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._look_now.wait()
 
     async def close(self) -> None:
         """Let go of the connection."""

@@ -1,6 +1,7 @@
 """Doors for the tests of this folder: one that a whole file shares, or one of a test's own."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from tests.support.program import Programs
 
 pytestmark = pytest.mark.broker
 
-StartDoor = Callable[..., RunningDoor]
+StartDoor = Callable[..., Awaitable[RunningDoor]]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,12 @@ async def door(door_process: RunningDoor) -> AsyncIterator[RunningDoor]:
 def start(programs: Programs, broker: EmbeddedBroker, prefix: str, tmp_path: Path) -> StartDoor:
     """Starts a door of the test's own, on the shared broker unless another URL is given."""
 
-    def starting(broker_url: str | None = None, **settings: str) -> RunningDoor:
-        return start_door(
-            programs, broker_url=broker_url or broker.url, prefix=prefix, data=tmp_path / "data", **settings
+    async def starting(broker_url: str | None = None, **settings: str) -> RunningDoor:
+        # In a thread, because a line to the broker may run in this loop.
+        return await asyncio.to_thread(
+            lambda: start_door(
+                programs, broker_url=broker_url or broker.url, prefix=prefix, data=tmp_path / "data", **settings
+            )
         )
 
     return starting

@@ -14,7 +14,7 @@ from gateway.contract.topology import Lane, Topology
 from tests.support.program import Program, Programs
 from tests.support.waiting import eventually
 
-QUICK = {"LAZARETTO_QUEUE_SETTLE": "0", "LAZARETTO_DRAIN_GRACE": "6"}
+QUICK = {"LAZARETTO_QUEUE_SETTLE": "0", "LAZARETTO_DRAIN_GRACE": "3"}
 TICKET = {"kind": "support.ticket", "body": "The printer is on fire."}
 
 

@@ -1,0 +1,70 @@
+"""The OpenAPI document tells the truth: the same routes as the door has, and nothing that points nowhere."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway import errors, openapi
+from gateway.admission import Facts, Refused, Rule, Violation
+from gateway.door import Door
+from gateway.preflight.vocabulary import Vocabulary
+from gateway.routes import Routes
+from gateway.settings import DoorSettings
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary.load("o200k_base")
+
+
+def _values(node: Any, name: str) -> Iterator[Any]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == name:
+                yield value
+            yield from _values(value, name)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _values(item, name)
+
+
+async def test_the_document_has_exactly_the_routes_of_the_door(vocabulary: Vocabulary) -> None:
+    async with Door(DoorSettings(), vocabulary) as door:
+        routes = {(route.method.lower(), route.path) for route in Routes(door).table()}
+
+    described = {(method, path) for path, item in openapi.document()["paths"].items() for method in item}
+    assert described == routes
+
+
+def test_every_reference_leads_somewhere() -> None:
+    document = openapi.document()
+    references = set(_values(document, "$ref"))
+
+    assert references
+    assert references <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    names = list(_values(openapi.document()["paths"], "operationId"))
+
+    assert len(names) == len(set(names)) == len(openapi.document()["paths"])
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_every_rule_has_a_status_that_the_document_knows(rule: Rule) -> None:
+    refusal = Refused.because(Violation(rule=rule, message="why"), Facts(bytes=0))
+
+    status = errors.refused(refusal).status
+
+    assert str(status) in openapi.document()["paths"]["/v1/tickets"]["post"]["responses"]
+
+
+def test_a_problem_document_has_the_members_that_are_described() -> None:
+    described = openapi.document()["components"]["schemas"]["Problem"]
+
+    answer = errors.response(errors.not_accepted("nacked", 2), request_id="r", instance="/v1/tickets")
+
+    assert answer.body is not None
+    for name in described["required"]:
+        assert f'"{name}"'.encode() in bytes(answer.body)  # type: ignore[arg-type]

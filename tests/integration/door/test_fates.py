@@ -1,0 +1,280 @@
+"""202 means that the broker has it; everything else is a 503 in time, and no harm in trying again (G1)."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import aio_pika
+import pytest
+
+from gateway.contract.topology import Lane
+from gateway.embedded import EmbeddedBroker
+from tests.integration.door.conftest import StartDoor
+from tests.integration.door.running import TICKET, Answer, RunningDoor
+from tests.support.proxy import TO_CLIENT, Proxy
+from tests.support.waiting import soon
+
+DEADLINE = 2.0
+"""The publish deadline of these doors, in seconds."""
+
+
+def _is_not_accepted(answer: Answer) -> bool:
+    return (
+        answer.status == 503
+        and answer.document["retryable"]
+        and int(answer.headers["Retry-After"]) > 0
+        and "not accepted" in answer.document["detail"]
+    )
+
+
+async def _delete(door: RunningDoor, queue: str) -> None:
+    async with await aio_pika.connect(door.broker_url) as connection:
+        await (await connection.channel()).queue_delete(queue)
+
+
+async def test_a_deleted_queue_means_503_and_is_declared_again_never_a_false_202(start: StartDoor) -> None:
+    async with await start(queue_settle="1s") as door:
+        await soon(door.is_ready)
+        assert (await door.submit()).status == 202
+        await _delete(door, door.topology.lane_queue(Lane.WORK))
+
+        answer = await door.submit()
+
+        assert _is_not_accepted(answer)
+        assert answer.document["reason"] == "unroutable"
+        assert await door.metric('lazaretto_publish_failures_total{reason="unroutable"}') == 1
+        assert await door.is_red()
+        await soon(door.is_ready)
+        assert (await door.submit()).status == 202
+        assert await door.queued() == 1
+
+
+async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartDoor) -> None:
+    async with await start(queue_settle="60s") as door:
+        answer = await door.submit()
+
+        assert _is_not_accepted(answer)
+        assert answer.document["reason"] == "unsettled"
+        ready = await door.ask("GET", "/readyz")
+        assert (ready.status, ready.document["reason"]) == (503, "unsettled")
+
+
+async def test_a_deleted_suspects_queue_does_not_touch_publishes_under_way(start: StartDoor) -> None:
+    async with await start() as door:
+        await soon(door.is_ready)
+        load = [asyncio.create_task(door.submit()) for _ in range(100)]
+        await _delete(door, door.topology.lane_queue(Lane.SUSPECTS))
+        answers = await asyncio.gather(*load)
+
+        assert {answer.status for answer in answers} == {202}
+        await soon(lambda: "queue_missing" in door.program.log)
+        assert (await door.submit()).status == 202
+        await soon(lambda: _exists(door, door.topology.lane_queue(Lane.SUSPECTS)))
+
+
+async def _exists(door: RunningDoor, queue: str) -> bool:
+    return await door.queued(queue) >= 0
+
+
+async def test_a_publish_that_closes_its_channel_is_503_and_the_next_one_has_a_new_channel(start: StartDoor) -> None:
+    async with await start() as door:
+        await soon(door.is_ready)
+        async with await aio_pika.connect(door.broker_url) as connection:
+            await (await connection.channel()).exchange_delete(door.topology.prefix)
+
+        answers = [await door.submit() for _ in range(3)]
+
+        assert all(_is_not_accepted(answer) for answer in answers)
+        assert {answer.document["reason"] for answer in answers} <= {"no_exchange", "unsettled"}
+        await soon(lambda: _is_accepted(door), 15)
+
+
+async def _is_accepted(door: RunningDoor) -> bool:
+    return (await door.submit()).status == 202
+
+
+async def test_a_full_queue_means_503_until_it_is_shorter(start: StartDoor) -> None:
+    async with await start(max_queued="3") as door:
+        await soon(door.is_ready)
+        for _ in range(3):
+            assert (await door.submit()).status == 202
+
+        await soon(door.is_red)
+        answer = await door.submit()
+
+        assert _is_not_accepted(answer)
+        assert answer.document["reason"] == "queue_full"
+        assert len(await door.take()) == 3
+        await soon(door.is_ready)
+        assert (await door.submit()).status == 202
+
+
+async def test_a_nacked_publish_is_503(start: StartDoor, broker: EmbeddedBroker) -> None:
+    async with await start() as door:
+        await soon(door.is_ready)
+        policy = f"full-{door.topology.prefix}"
+        queue = f"^{door.topology.lane_queue(Lane.WORK)}$"
+        broker.ctl("set_policy", "--apply-to", "queues", policy, queue, '{"max-length": 1}')
+        try:
+            await soon(lambda: _answered(door, "nacked"), 15)
+            assert await door.metric('lazaretto_publish_failures_total{reason="nacked"}') >= 1
+        finally:
+            broker.ctl("clear_policy", policy)
+        await door.take()
+        await soon(lambda: _is_accepted(door))
+
+
+async def _answered(door: RunningDoor, reason: str) -> bool:
+    answer = await door.submit()
+    return answer.status == 503 and answer.document["reason"] == reason
+
+
+async def test_a_confirm_lost_on_the_way_is_503_and_a_retry_with_the_key_is_the_same_ticket(
+    start: StartDoor, broker: EmbeddedBroker
+) -> None:
+    async with Proxy(broker.url) as line, await start(broker_url=line.url, publish_deadline="5s") as door:
+        door.broker_url = broker.url
+        await soon(door.is_ready)
+        line.hold(TO_CLIENT)
+        uncertain = asyncio.create_task(door.submit(Idempotency_Key="once"))
+        await soon(lambda: _has(door, 1))
+        line.cut()
+        line.release()
+
+        assert _is_not_accepted(await uncertain)
+        retried = await soon(lambda: _accepted_id(door, "once"))
+
+        assert {message.correlation_id for message in await door.take()} == {retried}
+
+
+async def _accepted_id(door: RunningDoor, key: str) -> str:
+    """Try once, as a client does that was told to try again; empty when it was not accepted."""
+    answer = await door.submit(Idempotency_Key=key)
+    return str(answer.document["id"]) if answer.status == 202 else ""
+
+
+async def _has(door: RunningDoor, count: int) -> bool:
+    return await door.queued() == count
+
+
+async def test_a_frozen_line_means_503_at_the_deadline_and_then_at_once(
+    start: StartDoor, broker: EmbeddedBroker
+) -> None:
+    async with Proxy(broker.url) as line, await start(broker_url=line.url, publish_deadline=f"{DEADLINE}s") as door:
+        await soon(door.is_ready)
+        line.freeze()
+
+        started = time.monotonic()
+        assert _is_not_accepted(await door.submit())
+        assert time.monotonic() - started < DEADLINE + 1
+
+        await soon(door.is_red)
+        started = time.monotonic()
+        answer = await door.submit()
+        assert answer.document["reason"] == "blocked"
+        assert time.monotonic() - started < 0.5
+
+        line.release()
+        await soon(door.is_ready)
+        assert (await door.submit()).status == 202
+
+
+async def test_too_many_publishes_under_way_are_refused_at_once(start: StartDoor, broker: EmbeddedBroker) -> None:
+    async with (
+        Proxy(broker.url) as line,
+        await start(broker_url=line.url, publish_deadline=f"{DEADLINE}s", max_inflight="5") as door,
+    ):
+        await soon(door.is_ready)
+        line.hold(TO_CLIENT)
+
+        answers = await asyncio.gather(*(door.submit() for _ in range(20)))
+
+        reasons = [answer.document["reason"] for answer in answers]
+        assert {answer.status for answer in answers} == {503}
+        assert reasons.count("inflight_publishes") >= 14
+        line.release()
+        await soon(door.is_ready)
+        assert (await door.submit()).status == 202
+
+
+async def test_more_bytes_than_the_door_may_hold_are_refused_at_once(start: StartDoor, broker: EmbeddedBroker) -> None:
+    settings = {"max_body_bytes": "100000", "max_inflight_bytes": "250000", "publish_deadline": f"{DEADLINE}s"}
+    async with Proxy(broker.url) as line, await start(broker_url=line.url, **settings) as door:
+        await soon(door.is_ready)
+        line.hold(TO_CLIENT)
+
+        answers = await asyncio.gather(*(door.submit_text(b"x" * 90_000) for _ in range(10)))
+
+        assert [answer.document["reason"] for answer in answers].count("inflight_bytes") >= 8
+        line.release()
+        await soon(door.is_ready)
+
+
+@pytest.fixture(scope="module")
+def frail_broker(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A broker that the tests below stop and alarm, and leave as they found it."""
+    with EmbeddedBroker(tmp_path_factory.mktemp("frail")) as frail:
+        yield frail
+
+
+@pytest.fixture
+async def own_door(start: StartDoor, frail_broker: EmbeddedBroker) -> RunningDoor:
+    return await start(broker_url=frail_broker.url, publish_deadline=f"{DEADLINE}s")
+
+
+async def test_a_broker_that_is_away_means_503_in_time_and_recovery_without_a_restart(
+    own_door: RunningDoor, frail_broker: EmbeddedBroker
+) -> None:
+    async with own_door as door:
+        await soon(door.is_ready)
+        before = [await door.submit() for _ in range(3)]
+        await asyncio.to_thread(frail_broker.stop)
+
+        started = time.monotonic()
+        answers = await asyncio.gather(*(door.submit() for _ in range(50)))
+
+        assert time.monotonic() - started < DEADLINE + 1
+        assert all(_is_not_accepted(answer) for answer in answers)
+        assert (await door.ask("GET", "/healthz")).status == 200
+        assert await door.is_red()
+        await asyncio.to_thread(frail_broker.start)
+        await soon(door.is_ready, 15)
+        after = await door.submit()
+        assert after.status == 202
+        stored = {message.correlation_id for message in await door.take()}
+        assert stored == {answer.document["id"] for answer in [*before, after]}
+
+
+async def test_a_memory_alarm_means_503_and_red_until_it_is_over(
+    own_door: RunningDoor, frail_broker: EmbeddedBroker
+) -> None:
+    async with own_door as door:
+        await soon(door.is_ready)
+        await asyncio.to_thread(frail_broker.raise_memory_alarm)
+        try:
+            answers = [await door.submit({**TICKET, "id": "ticket-9417"}) for _ in range(3)]
+
+            assert all(_is_not_accepted(answer) for answer in answers)
+            assert answers[-1].document["reason"] == "blocked"
+            assert await door.is_red()
+            assert await door.metric("lazaretto_broker_blocked") == 1
+        finally:
+            await asyncio.to_thread(frail_broker.clear_memory_alarm)
+        await soon(door.is_ready)
+        assert (await door.submit({**TICKET, "id": "ticket-9417"})).status == 202
+        assert {message.correlation_id for message in await door.take()} == {"ticket-9417"}
+
+
+async def test_an_alarm_is_seen_before_anybody_has_submitted_anything(
+    own_door: RunningDoor, frail_broker: EmbeddedBroker
+) -> None:
+    async with own_door as door:
+        await asyncio.to_thread(frail_broker.raise_memory_alarm)
+        try:
+            await soon(door.is_red)
+
+            started = time.monotonic()
+            assert (await door.submit()).document["reason"] == "blocked"
+            assert time.monotonic() - started < 0.5
+        finally:
+            await asyncio.to_thread(frail_broker.clear_memory_alarm)
