@@ -26,13 +26,19 @@ class Preview:
 
 def preview(head: bytes, *, size: int, charset: str | None) -> Preview:
     """Decode the beginning of a body of `size` bytes, without half a character at its end."""
-    named = charset or _FALLBACK
+    named, complete = charset or _FALLBACK, len(head) >= size
     try:
-        decoder = codecs.getincrementaldecoder(named)("replace")
-    except LookupError:
-        named, decoder = _FALLBACK, codecs.getincrementaldecoder(_FALLBACK)("replace")
-    text = decoder.decode(head, final=len(head) >= size)
-    return Preview(text="".join(map(_visible, text)), charset=named, cut=len(head) < size)
+        text = _decoded(head, named, final=complete)
+    except (LookupError, ValueError):
+        # The name travelled in a header, where anybody may have written anything.
+        named, text = _FALLBACK, _decoded(head, _FALLBACK, final=complete)
+    return Preview(text="".join(map(_visible, text)), charset=named, cut=not complete)
+
+
+def _decoded(head: bytes, charset: str, *, final: bool) -> str:
+    # Only `bytes.decode` tells charsets from codecs such as hex; only the incremental decoder keeps half a character.
+    b"a".decode(charset, "replace")
+    return codecs.getincrementaldecoder(charset)("replace").decode(head, final=final)
 
 
 def _visible(character: str) -> str:

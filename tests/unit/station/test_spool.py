@@ -1,0 +1,23 @@
+"""The spool keeps raw messages, each once."""
+
+from pathlib import Path
+
+from gateway.contract.wire import Wire
+from gateway.station.spool import Spool
+from gateway.station.tables import parsed
+
+
+def test_a_message_is_kept_with_its_bytes_and_what_is_known_of_it(tmp_path: Path) -> None:
+    wire = Wire(body=b"\x00\xff", headers={"h": b"\xff"}, message_id="m", correlation_id="lone \ud83d")
+    path = Spool(tmp_path / "spool").keep(wire, source="q", error="why")
+    assert path.read_bytes() == b"\x00\xff"
+    about = parsed(path.with_suffix(".json").read_text())
+    assert (about["source"], about["error"], about["message_id"]) == ("q", "why", "m")
+    assert not list(tmp_path.glob("spool/*.partial"))
+
+
+def test_the_same_message_is_kept_once_and_another_one_beside_it(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    for number in (1, 1, 2):
+        spool.keep(Wire(body=b"same", message_id=str(number)), source="q", error="why")
+    assert len(list(spool.folder.glob("*.body"))) == 2

@@ -1,0 +1,71 @@
+"""The store: made by whoever comes first, refused when it is another version's."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from gateway.station import tables
+from gateway.station.store import Store, StoreVersion
+
+
+def _url(folder: Path) -> str:
+    return f"sqlite+aiosqlite:///{folder}/deep/er/station.db"
+
+
+async def test_several_may_open_it_first_at_the_same_time(tmp_path: Path) -> None:
+    opened = await asyncio.gather(*(Store.open(_url(tmp_path)) for _ in range(5)))
+    async with opened[0].reading() as transaction:
+        assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
+    for store in opened:
+        await store.close()
+
+
+async def test_an_unknown_ticket_has_no_status(tmp_path: Path) -> None:
+    store = await Store.open(_url(tmp_path))
+    assert await store.ticket_status("nobody") is None
+    await store.close()
+
+
+async def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
+    store = await Store.open(_url(tmp_path))
+    async with store.writing() as transaction:
+        await transaction.execute(sa.update(tables.schema).values(version=99))
+    await store.close()
+    with pytest.raises(StoreVersion, match="99"):
+        await Store.open(_url(tmp_path))
+
+
+async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = await Store.open(_url(tmp_path))
+
+    async def fail_halfway() -> None:
+        async with store.writing() as transaction:
+            await transaction.execute(sa.insert(tables.spooled).values(path="p", at=1.0, source="s", error="e"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail_halfway()
+    async with store.reading() as transaction:
+        assert (await transaction.scalars(sa.select(tables.spooled.c.path))).all() == []
+    await store.close()
+
+
+async def test_commits_are_on_the_disk_before_they_return(tmp_path: Path) -> None:
+    store = await Store.open(_url(tmp_path))
+    async with store.reading() as transaction:
+        assert await transaction.scalar(sa.text("PRAGMA journal_mode")) == "wal"
+        assert await transaction.scalar(sa.text("PRAGMA synchronous")) == 2
+    assert await store.writable()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "value", ["a\x00b", "lone \ud83d", {"k\x00": ["\udcff", 2**70, float("inf"), b"\x00", object]}]
+)
+def test_a_document_holds_whatever_it_is_given(value: object) -> None:
+    text = tables.document(value)
+    assert "\x00" not in text
+    assert "\\u0000" not in text
+    assert tables.parsed(text) is not None

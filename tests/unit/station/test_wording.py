@@ -1,0 +1,87 @@
+"""What people read about an item is one bounded, printable line, whatever came with it."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.contract.outcomes import Outcome
+from gateway.station import wording
+from gateway.station.dossier import Item, Run
+from gateway.station.holding import ItemState
+from gateway.station.tables import document, parsed
+
+_json: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4
+)
+_names = st.sampled_from(
+    ["error_type", "message", "cause", "signal", "exit_status", "code", "peak_rss", "progress", "log_tail"]
+)
+
+
+def _run(outcome: str = Outcome.MEMORY, evidence: dict[str, Any] | None = None) -> Run:
+    return Run(
+        generation=0,
+        attempt=3,
+        interruptions=0,
+        outcome=outcome,
+        node="n-1",
+        worker=1,
+        lane="suspects",
+        started_at=1.0,
+        seconds=2.25,
+        evidence=evidence or {},
+    )
+
+
+def _item(detail: str | None = None) -> Item:
+    return Item(
+        ticket="9417",
+        generation=0,
+        kind="support.ticket",
+        state=ItemState.HELD,
+        reason="crashes_exhausted",
+        detail=detail,
+        malformed=False,
+        attempts=3,
+        crashes=3,
+        interruptions=0,
+        size=10,
+        digest="d",
+        content_type=None,
+        admission=None,
+        spool_path=None,
+        submitted_at=None,
+        arrived_at=0.0,
+        decided_at=None,
+        decided_by=None,
+        decision_reason=None,
+    )
+
+
+def test_an_alert_names_ticket_kind_attempts_reason_last_evidence_and_link() -> None:
+    run = _run(evidence={"signal": 9, "peak_rss": 512 << 20, "progress": "prompt half built"})
+    assert wording.quarantined(_item(), [run], "http://desk/items/9417") == (
+        "Ticket 9417 (support.ticket) is in quarantine after 3 attempts: crashes_exhausted."
+        " Last run: memory, its worker went over its ceiling, signal 9 (SIGKILL), peak memory 512 MiB, after 2.2 s,"
+        " on n-1, last words: 'prompt half built'. http://desk/items/9417"
+    )
+
+
+def test_an_item_that_never_ran_says_so() -> None:
+    assert "It was never started." in wording.quarantined(_item(), [], "link")
+
+
+def test_a_reported_failure_is_quoted_with_its_type() -> None:
+    run = _run(Outcome.FAILED, {"error_type": "ValueError", "message": "no severity\nin ticket"})
+    assert wording.sentence(run).startswith("failed, ValueError: no severity\\nin ticket, after 2.2 s")
+
+
+@given(evidence=st.dictionaries(_names, _json), outcome=st.sampled_from(Outcome), detail=st.none() | st.text())
+def test_any_evidence_becomes_one_bounded_printable_line(
+    evidence: dict[str, Any], outcome: Outcome, detail: str | None
+) -> None:
+    run = _run(outcome, parsed(document(evidence)))
+    said = wording.quarantined(_item(detail), [run], "link")
+    assert said.isprintable()
+    assert len(said) < 8000
