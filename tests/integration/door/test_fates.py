@@ -49,8 +49,8 @@ async def test_a_deleted_queue_means_503_and_is_declared_again_never_a_false_202
         assert await door.queued() == 1
 
 
-async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartDoor) -> None:
-    async with await start(queue_settle="60s") as door:
+async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartDoor, prefix: str) -> None:
+    async with await start(prefix=prefix, queue_settle="60s") as door:
         answer = await door.submit()
 
         assert _is_not_accepted(answer)
