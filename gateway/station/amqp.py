@@ -1,6 +1,6 @@
 """Messages between the client library's form, plain values, and the bytes that the store keeps.
 
-Owns what the client cannot write by itself. Knows nothing of what the headers mean.
+Owns what the client cannot read or write by itself. Knows nothing of what the headers mean.
 """
 
 from datetime import UTC, datetime
@@ -13,6 +13,16 @@ from pamqp import decode, encode
 from gateway.contract.wire import Wire
 
 _PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
+
+
+def read_any_text() -> None:
+    """Make the client library read properties and header names that are no UTF-8, with their odd bytes as escapes.
+
+    By itself it gives the whole connection up: one message by a producer that writes Latin-1 would come back to every
+    new connection and stop the intake for ever (P12, D45). Call it once, before the first connection.
+    """
+    decode.METHODS["shortstr"] = _short_text
+    vars(decode)["short_str"] = _short_text  # header tables look it up here
 
 
 def received(message: AbstractIncomingMessage) -> Wire:
@@ -72,3 +82,10 @@ def _encodable(value: Any) -> Any:
             return [_encodable(item) for item in value]
         case _:
             return value
+
+
+def _short_text(value: bytes) -> tuple[int, str]:
+    if not value or len(value) <= value[0]:
+        raise ValueError("a short string that is longer than its frame")
+    end = 1 + value[0]
+    return end, value[1:end].decode("utf-8", "backslashreplace")

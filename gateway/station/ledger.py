@@ -103,8 +103,9 @@ def _run(event: Event) -> dict[str, Any]:
     data = event.data
     evidence = data.get("evidence")
     shown = dict(evidence) if isinstance(evidence, Mapping) else {}
-    if data.get("code"):
-        shown.setdefault("code", data["code"])
+    for name in ("code", "detail"):
+        if data.get(name):
+            shown.setdefault(name, data[name])
     return {
         **_key(event.ticket, event.stamp),
         "trust": Trust.CLAIMED if event.event is EventName.CLAIMED else Trust.WITNESSED,

@@ -17,6 +17,7 @@ from aiohttp import web
 from gateway import broker
 from gateway.contract.logs import event
 from gateway.settings import StationSettings
+from gateway.station import amqp
 from gateway.station import channels as alert_channels
 from gateway.station.desk import routes
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
@@ -31,6 +32,7 @@ logger: Final = logging.getLogger("lazaretto.station")
 
 async def serve(settings: StationSettings) -> None:
     """Run until SIGTERM or SIGINT; raises BrokerUnreachable, TopologyConflict, ChannelUnusable, OSError (port)."""
+    amqp.read_any_text()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

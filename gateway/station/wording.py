@@ -25,7 +25,8 @@ def quarantined(item: Item, runs: Sequence[Run], link: str) -> str:
     """The alert about an item: what, which, how often, why, the last evidence, and where to look."""
     of_generation = [run for run in runs if run.generation == item.generation]
     last = f" Last run: {sentence(of_generation[-1])}." if of_generation else " It was never started."
-    detail = f" ({one_line(item.detail)})" if item.detail else ""
+    told = bool(of_generation) and of_generation[-1].evidence.get("detail") == item.detail
+    detail = f" ({one_line(item.detail)})" if item.detail and not told else ""
     again = f" in generation {item.generation}" if item.generation else ""
     return (
         f"Ticket {item.ticket} ({one_line(item.kind)}) is in quarantine{again} after {_attempts(item.attempts)}:"
@@ -43,12 +44,16 @@ def resolved(item: Item, link: str) -> str:
 def sentence(run: Run) -> str:
     """How a run ended and how we know, in a few words."""
     evidence = run.evidence
-    parts = [_HOW.get(run.outcome, run.outcome), *_facts(evidence)]
+    how = _HOW.get(run.outcome, run.outcome)
+    # The node that saw it end has put it into words already; without them, the facts have to do.
+    parts = (
+        [f"{run.outcome}, {one_line(str(evidence['detail']))}"] if evidence.get("detail") else [how, *_facts(evidence)]
+    )
     if run.seconds:
         parts.append(f"after {run.seconds:.1f} s")
     if run.node:
         parts.append(f"on {one_line(run.node)}")
-    if evidence.get("progress"):
+    if evidence.get("progress") and not evidence.get("detail"):
         parts.append(f"last words: {one_line(str(evidence['progress']))!r}")
     return ", ".join(parts)
 
@@ -78,8 +83,6 @@ def _facts(evidence: Mapping[str, Any]) -> list[str]:
     if evidence.get("error_type") or evidence.get("message"):
         named = (str(evidence[name]) for name in ("error_type", "message") if evidence.get(name))
         facts.append(one_line(": ".join(named)))
-    elif evidence.get("cause"):
-        facts.append(one_line(str(evidence["cause"])))
     if evidence.get("signal"):
         facts.append(f"signal {_signal(evidence['signal'])}")
     elif evidence.get("exit_status"):

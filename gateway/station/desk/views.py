@@ -74,12 +74,14 @@ def _run_view(run: Run) -> RunView:
         run=run,
         tone=_tone(run.outcome),
         sentence=wording.sentence(run),
-        facts=[(words(name), _plain(value)) for name, value in plain.items()],
+        facts=[(words(name), _plain(name, value)) for name, value in plain.items()],
         texts=[(words(name), str(run.evidence[name])) for name in _LONG if run.evidence.get(name)],
     )
 
 
-def _plain(value: object) -> str:
+def _plain(name: str, value: object) -> str:
+    if name == "peak_rss" and isinstance(value, int):
+        return size(value)
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 

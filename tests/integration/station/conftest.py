@@ -126,6 +126,12 @@ class Station:
             assert found is not None
             return found
 
+    async def listed(self) -> list[dict[str, Any]]:
+        """Return what the desk's API lists as waiting."""
+        async with aiohttp.ClientSession() as http, http.get(f"{self.url}/api/items") as answer:
+            found: list[dict[str, Any]] = (await answer.json())["items"]
+            return found
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
         return subprocess.run(

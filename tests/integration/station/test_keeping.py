@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from gateway.embedded import EmbeddedBroker
 from gateway.station.store import Store
 from gateway.station.tables import refusals
 from tests.integration.station.conftest import Producers, Station, depth
+from tests.integration.station.latin1 import publish_latin1
 from tests.support.waiting import eventually, soon
 
 Killer = Callable[..., Envelope]
@@ -135,6 +137,20 @@ async def test_a_malformed_message_is_kept_raw_and_does_not_stop_the_intake(
     assert (first["reason"], second["reason"]) == ("malformed", "malformed")
     assert first["items"][0]["detail"] == "lz-schema is 99"
     assert "lz-schema is 'nonsense'" in second["items"][0]["detail"]
+
+
+async def test_properties_that_are_no_utf8_do_not_stop_the_intake(
+    station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    body = f"body of {ticket}".encode()
+    await publish_latin1(broker.url, producers.topology.to_quarantine("unknown"), body, named=f"Gr\xfc\xdfe {ticket}")
+    await producers.item(killer())
+    await station.settled(ticket)
+
+    (item,) = [item for item in await station.listed() if item["digest"] == sha256(body).hexdigest()]
+
+    assert (item["ticket"], item["reason"]) == (item["digest"], "delivery_limit")
+    assert "keeper.lost" not in station.program.log
 
 
 async def test_journal_events_in_reverse_order_end_in_the_same_state(

@@ -15,7 +15,7 @@ _json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4
 )
 _names = st.sampled_from(
-    ["error_type", "message", "cause", "signal", "exit_status", "code", "peak_rss", "progress", "log_tail"]
+    ["error_type", "message", "cause", "signal", "exit_status", "code", "peak_rss", "progress", "detail"]
 )
 
 
@@ -75,6 +75,13 @@ def test_an_item_that_never_ran_says_so() -> None:
 def test_a_reported_failure_is_quoted_with_its_type() -> None:
     run = _run(Outcome.FAILED, {"error_type": "ValueError", "message": "no severity\nin ticket"})
     assert wording.sentence(run).startswith("failed, ValueError: no severity\\nin ticket, after 2.2 s")
+
+
+def test_what_the_node_said_of_the_end_is_quoted_once() -> None:
+    said = "used 512 MiB where 400 MiB is the limit; killed"
+    text = wording.quarantined(_item(said), [_run(evidence={"detail": said, "signal": 9})], "link")
+    assert f"Last run: memory, {said}, after 2.2 s, on n-1." in text
+    assert text.count(said) == 1
 
 
 @given(evidence=st.dictionaries(_names, _json), outcome=st.sampled_from(Outcome), detail=st.none() | st.text())
