@@ -17,6 +17,7 @@ from gateway import errors
 from gateway.body import answer_while_sending
 from gateway.contract import logs
 from gateway.contract.ids import uuid7
+from gateway.contract.text import clip
 
 log = logging.getLogger("gateway.http")
 
@@ -30,6 +31,8 @@ KEEPALIVE: Final = 75.0
 """Seconds an idle connection stays open, and the time a client has for its headers."""
 LINGER: Final = 5.0
 """Seconds an answered client may go on sending before its connection is closed, so that it reads the answer (D17)."""
+
+_MAX_INSTANCE: Final = 256
 
 _EVERY_ANSWER: Final = {
     "Server": "lazaretto",
@@ -84,7 +87,7 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
 
 def problem(request: web.Request, what: errors.Problem) -> web.Response:
     """Return a problem as the answer to `request`."""
-    return errors.response(what, request_id=request[REQUEST_ID], instance=request.path)
+    return errors.response(what, request_id=request[REQUEST_ID], instance=clip(request.path, _MAX_INSTANCE))
 
 
 async def expect_later(request: web.Request) -> None:

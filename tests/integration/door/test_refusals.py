@@ -233,6 +233,32 @@ async def test_ambiguous_framing_is_refused_and_the_connection_closed(door: Runn
 @pytest.mark.parametrize(
     "sent",
     [
+        _post(b"Content-Length: 5", body=b"hello").replace(b"text/plain", b'text/plain; x="\xff\xed\xa0\x80"'),
+        _post(b"traceparent: \xff\xfe", b"tracestate: \xed\xa0\x80", b"Content-Length: 5", body=b"hello"),
+        _post(b"Lazaretto-Kind: \xff", b"Content-Length: 5", body=b"hello"),
+        _post(b"Idempotency-Key: \xff", b"Content-Length: 5", body=b"hello"),
+        _post(b"Accept: \xff, */*", b"Content-Length: 5", body=b"hello"),
+        b"POST /v1/tickets?kind=%ff%00%0a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+        b"GET /v1/tickets/%ff%ed%a0%80 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /%ff%ed%a0%80 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET //// HTTP/1.1\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+)
+async def test_bytes_that_are_no_text_in_headers_and_paths_never_break_the_door(door: RunningDoor, sent: bytes) -> None:
+    with socket.create_connection(door.host_port, timeout=8) as line:
+        line.sendall(sent)
+        status, _, rest = line.recv(65536).partition(b"\r\n")
+
+    assert b" 500 " not in status, status
+    assert b"Request-Id" in rest
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
         _post(b"X-Long: " + b"a" * 9000, b"Content-Length: 1", body=b"x"),
         _post(*[b"X-%d: a" % number for number in range(100)], b"Content-Length: 1", body=b"x"),
         b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: door\r\n\r\n",
