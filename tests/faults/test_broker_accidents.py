@@ -20,7 +20,7 @@ def test_broker_killed_under_load_loses_nothing_and_charges_nobody(
     during = house.submit("good", "during")
     assert during.status == 503
     assert during.headers["Retry-After"]
-    house.gate_path.touch()
+    house.open_gate("wait")
     own_broker.start()
     back = eventually(lambda: answer if (answer := house.submit("good", "after")).status == 202 else None, 30.0)
     assert back is not None
@@ -40,7 +40,7 @@ def test_connections_closed_by_an_operator_never_let_one_item_run_twice_at_once(
     eventually(lambda: len(house.starts(ticket)) == 2, 30.0)
     first, second = house.starts(ticket)
     assert not _alive(first.pid) or first.pid == second.pid
-    house.gate_path.touch()
+    house.open_gate("stubborn")
     assert house.balance([ticket]) == Counter(done=1)
     assert [run["outcome"] for run in house.show(ticket)["runs"]] == ["outage", "succeeded"]
 

@@ -17,7 +17,7 @@ def test_killed_supervisor_takes_its_workers_along_within_five_seconds(house: Ho
     assert len(children) >= 4
     node.kill9()
     eventually(lambda: not node.family(), 5.0)
-    house.gate_path.touch()
+    house.open_gate("wait")
     house.node(workers=3), house.node("suspects")
     assert house.balance(tickets) == Counter(done=3)
     assert all(len(house.starts(ticket)) == 2 for ticket in tickets)
@@ -78,7 +78,7 @@ def test_run_that_outlives_the_grace_of_a_drain_is_released_uncharged(house: Hou
     ticket = house.accepted("stubborn", "stubborn")
     eventually(lambda: house.starts(ticket))
     assert work.terminate() == 0
-    house.gate_path.touch()
+    house.open_gate("stubborn")
     house.node(workers=1)
     assert house.balance([ticket]) == Counter(done=1)
     assert [start.attempt for start in house.starts(ticket)] == [1, 1]

@@ -1,4 +1,7 @@
-"""A worker dies, hangs, hoards or complains: its own item pays, nobody else (failure table row 1; D24 to D26, D30)."""
+"""A worker dies, hangs, hoards or complains: its own item pays, nobody else (failure table row 1; D06, D24-D26, D30).
+
+All in one standing house: what one test breaks must not reach the next.
+"""
 
 import signal
 from collections import Counter
@@ -10,81 +13,104 @@ from tests.support.house import House
 from tests.support.waiting import eventually
 
 
-def test_killed_worker_charges_only_the_item_it_was_running(house: House) -> None:
-    _, _, work, _ = house.open(workers=4)
-    waiting = [house.accepted("wait", f"innocent-{n}") for n in range(3)]
-    victim = house.accepted("wait", "victim")
-    start = eventually(lambda: house.starts(victim))[0]
-    eventually(lambda: len(house.starts()) == 4)
+def test_killed_worker_charges_only_the_item_it_was_running(standing: House) -> None:
+    waiting = [standing.accepted("wait.kill", f"innocent-{n}") for n in range(3)]
+    victim = standing.accepted("wait.kill", "victim")
+    start = eventually(lambda: standing.starts(victim))[0]
+    eventually(lambda: all(standing.starts(ticket) for ticket in waiting))
     psutil.Process(start.pid).send_signal(signal.SIGKILL)
-    eventually(lambda: len(house.starts(victim)) == 2)
-    house.gate_path.touch()
-    assert house.balance([*waiting, victim]) == Counter(done=4)
-    assert [run["outcome"] for run in house.show(victim)["runs"]] == ["crashed", "succeeded"]
-    assert house.show(victim)["runs"][0]["evidence"]["signal"] == 9
-    assert all(len(house.starts(ticket)) == 1 for ticket in waiting)
-    assert work.exit_code is None
+    eventually(lambda: len(standing.starts(victim)) == 2)
+    standing.open_gate("wait.kill")
+    assert standing.balance([*waiting, victim]) == Counter(done=4)
+    assert standing.runs(victim) == ["crashed", "succeeded"]
+    assert standing.show(victim)["runs"][0]["evidence"]["signal"] == 9
+    assert all(len(standing.starts(ticket)) == 1 for ticket in waiting)
 
 
-def test_killer_item_is_started_exactly_three_times_while_its_neighbours_flow(house: House) -> None:
-    house.open(workers=4)
-    before = [house.accepted("good", f"before-{n}") for n in range(10)]
-    killer = house.accepted("killer", "9417")
-    after = [house.accepted("good", f"after-{n}") for n in range(20)]
-    assert house.balance([*before, *after, killer]) == Counter(done=30, quarantined=1)
-    assert len(house.starts(killer)) == 3
-    assert all(len(house.starts(ticket)) == 1 for ticket in before + after)
-    shown = house.show(killer)
-    assert [run["outcome"] for run in shown["runs"]] == ["crashed"] * 3
-    assert [run["attempt"] for run in shown["runs"]] == [1, 2, 3]
+def test_killer_item_is_started_exactly_three_times_while_its_neighbours_flow(standing: House) -> None:
+    before = [standing.accepted("good", f"before-{n}") for n in range(10)]
+    killer = standing.accepted("killer", "9417")
+    after = [standing.accepted("good", f"after-{n}") for n in range(20)]
+    assert standing.balance([*before, *after, killer]) == Counter(done=30, quarantined=1)
+    assert len(standing.starts(killer)) == 3
+    assert all(len(standing.starts(ticket)) == 1 for ticket in before + after)
+    shown = standing.show(killer)
+    assert [(run["attempt"], run["outcome"]) for run in shown["runs"]] == [(n, "crashed") for n in (1, 2, 3)]
     assert "last words on standard output" in shown["runs"][2]["evidence"]["log_tail"]
-    alert = eventually(lambda: [row["text"] for row in house.show(killer)["alerts"] if row["sent_at"]])[0]
+    alert = eventually(lambda: [row["text"] for row in standing.show(killer)["alerts"] if row["sent_at"]])[0]
     for part in ("9417", "killer", "3", "signal 9"):
         assert part in alert
 
 
-def test_second_and_third_start_of_a_killer_happen_in_the_isolation_lane(house: House) -> None:
-    _, _, work, suspects = house.open()
-    killer = house.accepted("killer", "9417")
-    house.until(killer, "quarantined")
-    pids = [start.pid for start in house.starts(killer)]
-    assert len(set(pids)) == 3
-    assert work.log.count("run.crashed ticket=9417") == 1
-    assert suspects.log.count("run.crashed ticket=9417") == 2
+def test_second_and_third_start_of_a_killer_happen_in_the_isolation_lane_each_in_a_fresh_worker(
+    standing: House,
+) -> None:
+    killer = standing.accepted("killer", "twice-isolated")
+    standing.until(killer, "quarantined")
+    assert len({start.pid for start in standing.starts(killer)}) == 3
+    crashes = {
+        program.name: program.log.count("run.crashed ticket=twice-isolated") for program in standing.programs.started
+    }
+    assert crashes["work-0"] == 1
+    assert crashes["suspects-1"] == 2
 
 
-def test_runaway_memory_is_stopped_at_the_ceiling_and_recorded(house: House) -> None:
-    house.open(workers=2)
-    hog = house.accepted("hog", "hog")
-    others = [house.accepted("good") for _ in range(5)]
-    assert house.balance([hog, *others]) == Counter(done=5, quarantined=1)
-    runs = house.show(hog)["runs"]
-    assert [run["outcome"] for run in runs] == ["memory"] * 3
-    assert all(run["evidence"]["peak_rss"] > 100 << 20 for run in runs)
+def test_worker_that_ends_itself_is_a_crash_with_its_exit_code(standing: House) -> None:
+    ticket = standing.accepted("exit", "exits")
+    assert standing.balance([ticket]) == Counter(quarantined=1)
+    assert [run["evidence"]["exit_status"] for run in standing.show(ticket)["runs"]] == [7, 7, 7]
 
 
-def test_hanging_run_is_killed_from_outside_and_quarantined_after_its_budget(house: House) -> None:
-    house.extra["LAZARETTO_RUN_DEADLINE"] = "500ms"
+def test_runaway_memory_is_stopped_at_the_ceiling_and_recorded(standing: House) -> None:
+    hog = standing.accepted("hog", "hog")
+    others = [standing.accepted("good") for _ in range(5)]
+    assert standing.balance([hog, *others]) == Counter(done=5, quarantined=1)
+    assert standing.runs(hog) == ["memory"] * 3
+    assert all(run["evidence"]["peak_rss"] > 100 << 20 for run in standing.show(hog)["runs"])
+
+
+def test_hanging_run_is_killed_from_outside_and_quarantined_after_its_budget(standing: House) -> None:
+    hang = standing.accepted("hang", "hang")
+    others = [standing.accepted("good") for _ in range(3)]
+    assert standing.balance([hang, *others]) == Counter(done=3, quarantined=1)
+    assert standing.runs(hang) == ["timed_out"] * 3
+
+
+def test_rejected_item_is_quarantined_after_one_start(standing: House) -> None:
+    ticket = standing.accepted("reject", "rejected")
+    assert standing.balance([ticket]) == Counter(quarantined=1)
+    assert len(standing.starts(ticket)) == 1
+    assert "not a ticket" in standing.show(ticket)["runs"][0]["evidence"]["message"]
+
+
+def test_failing_item_is_quarantined_after_three_reported_failures(standing: House) -> None:
+    ticket = standing.accepted("fail", "fails")
+    assert standing.balance([ticket]) == Counter(quarantined=1)
+    assert len(standing.starts(ticket)) == 3
+    assert "this ticket fails every time" in standing.show(ticket)["runs"][2]["evidence"]["traceback"]
+
+
+def test_error_text_of_any_length_goes_through_retries_and_quarantine(standing: House) -> None:
+    ticket = standing.accepted("verbose", "verbose")
+    others = [standing.accepted("good") for _ in range(3)]
+    assert standing.balance([ticket, *others]) == Counter(done=3, quarantined=1)
+    assert standing.runs(ticket) == ["failed"] * 3
+
+
+def test_a_retry_waits_at_least_as_long_as_the_handler_asked(standing: House) -> None:
+    ticket = standing.accepted("later", "later")
+    assert standing.balance([ticket]) == Counter(quarantined=1)
+    times = [start.at for start in standing.starts(ticket)]
+    assert all(later - earlier >= 0.5 for earlier, later in pairwise(times))
+
+
+def test_dependency_that_is_down_delays_the_item_uncharged_until_its_interruptions_are_used_up(house: House) -> None:
+    house.extra["LAZARETTO_MAX_INTERRUPTIONS"] = "3"
     house.open()
-    hang = house.accepted("hang", "hang")
-    assert house.balance([hang]) == Counter(quarantined=1)
-    assert [run["outcome"] for run in house.show(hang)["runs"]] == ["timed_out"] * 3
-
-
-def test_rejected_item_is_quarantined_after_one_start(house: House) -> None:
-    house.open()
-    ticket = house.accepted("reject")
+    ticket = house.accepted("down", "down")
     assert house.balance([ticket]) == Counter(quarantined=1)
-    assert len(house.starts(ticket)) == 1
-    assert "not a ticket" in house.show(ticket)["runs"][0]["evidence"]["message"]
-
-
-def test_failing_item_is_quarantined_after_three_reported_failures(house: House) -> None:
-    house.open()
-    ticket = house.accepted("fail")
-    assert house.balance([ticket]) == Counter(quarantined=1)
-    assert len(house.starts(ticket)) == 3
-    assert "this ticket fails every time" in house.show(ticket)["runs"][2]["evidence"]["traceback"]
+    assert [start.attempt for start in house.starts(ticket)] == [1, 1, 1, 1]
+    assert house.show(ticket)["reason"] == "interruptions_exhausted"
 
 
 def test_exception_that_the_policy_calls_permanent_costs_one_start(house: House) -> None:
@@ -92,14 +118,6 @@ def test_exception_that_the_policy_calls_permanent_costs_one_start(house: House)
     config.write_text('[kinds."fail"]\npermanent = ["ValueError"]\n')
     house.extra["LAZARETTO_CONFIG"] = str(config)
     house.open()
-    ticket = house.accepted("fail")
+    ticket = house.accepted("fail", "fails")
     assert house.balance([ticket]) == Counter(quarantined=1)
     assert len(house.starts(ticket)) == 1
-
-
-def test_a_retry_waits_at_least_as_long_as_the_handler_asked(house: House) -> None:
-    house.open()
-    ticket = house.accepted("later")
-    assert house.balance([ticket]) == Counter(quarantined=1)
-    times = [start.at for start in house.starts(ticket)]
-    assert all(later - earlier >= 0.5 for earlier, later in pairwise(times))

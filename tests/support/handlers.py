@@ -16,7 +16,7 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
-"""A file: runs of the kind `wait` end when it exists."""
+"""A folder: runs of the kinds `wait.x` and `stubborn.x` end when a file of that name is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "slow":
             time.sleep(0.3)
         case "wait":
-            while not Path(os.environ[GATE]).exists() and not run.lost:
+            while not _is_open(run) and not run.lost:
                 time.sleep(0.02)
         case "stubborn":
-            while not Path(os.environ[GATE]).exists():
+            while not _is_open(run):
                 time.sleep(0.02)
         case "killer":
             run.progress("about to die")
@@ -72,6 +72,8 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             _kill_node()
         case "fail":
             raise ValueError("this ticket fails every time")
+        case "verbose":
+            raise ValueError("é" * 100_000)
         case "reject":
             raise Reject("not a ticket")
         case "later":
@@ -91,6 +93,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
 async def handle_inline(run: Run) -> None:
     """Do the same for kinds that need no process of their own."""
     handle(run)
+
+
+def _is_open(run: Run) -> bool:
+    return (Path(os.environ[GATE]) / run.ticket.kind).exists()
 
 
 def _kill_node() -> None:

@@ -95,8 +95,13 @@ class House:
 
     @property
     def gate_path(self) -> Path:
-        """Runs of the kind `wait` end when this file exists."""
-        return self.folder / "gate"
+        """The folder of opened gates."""
+        return self.folder / "gates"
+
+    def open_gate(self, kind: str) -> None:
+        """Let runs of this kind (`wait.x`, `stubborn.x`) come to their end."""
+        self.gate_path.mkdir(exist_ok=True)
+        (self.gate_path / kind).touch()
 
     # Programs
 
@@ -173,6 +178,10 @@ class House:
         document = {"kind": kind, "body": text, **({} if ticket is None else {"id": ticket})}
         url = f"http://127.0.0.1:{self.door_port}/v1/tickets"
         return call("POST", url, json.dumps(document).encode(), 30.0, Content_Type="application/json", **headers)
+
+    def runs(self, ticket: str) -> list[str]:
+        """Return the outcomes of a ticket's runs, oldest first."""
+        return [run["outcome"] for run in self.show(ticket)["runs"]]
 
     def accepted(self, kind: str, ticket: str | None = None, text: str = "hello") -> str:
         """Submit one ticket and return its id; it must be accepted."""
