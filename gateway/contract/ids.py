@@ -12,7 +12,6 @@ import uuid
 from typing import Final, NewType
 
 TicketId = NewType("TicketId", str)
-NodeId = NewType("NodeId", str)
 
 TICKET_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:~-]{1,128}")
 KIND_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
