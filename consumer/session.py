@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import aio_pika
@@ -25,6 +24,7 @@ from pamqp.commands import Basic
 from pamqp.exceptions import PAMQPException
 from yarl import URL
 
+from consumer import amqp
 from consumer.declaring import RPC_SECONDS, TopologyConflict, declare
 from gateway.contract.logs import event
 from gateway.contract.topology import Route, Topology
@@ -84,6 +84,7 @@ class Session:
         Raises BrokerUnreachable or TopologyConflict.
         """
         failures: list[str] = []
+        amqp.read_any_text()
         for url in urls:
             consuming: AbstractConnection | None = None
             try:
@@ -205,7 +206,11 @@ class Session:
     async def _publish_once(self, route: Route, wire: Wire) -> None:
         confirm = asyncio.ensure_future(
             self._out.basic_publish(
-                wire.body, exchange=route.exchange, routing_key=route.key, properties=_properties(wire), mandatory=True
+                wire.body,
+                exchange=route.exchange,
+                routing_key=route.key,
+                properties=amqp.properties(wire),
+                mandatory=True,
             )
         )
         try:
@@ -250,21 +255,10 @@ class Session:
             raise SessionLost(str(error)) from error
 
     def _delivery(self, message: DeliveredMessage) -> Delivery:
-        properties = message.header.properties
         deliver = message.delivery
         if not isinstance(deliver, Basic.Deliver) or deliver.delivery_tag is None:
             raise TypeError("only basic.deliver brings deliveries")
-        wire = Wire(
-            body=message.body,
-            headers=properties.headers or {},
-            message_id=properties.message_id,
-            correlation_id=properties.correlation_id,
-            type=properties.message_type,
-            content_type=properties.content_type,
-            content_encoding=properties.content_encoding,
-            timestamp=properties.timestamp.timestamp() if properties.timestamp else None,
-            app_id=properties.app_id,
-        )
+        wire = amqp.received(message.header.properties, message.body)
         return Delivery(wire, deliver.delivery_tag, bool(deliver.redelivered), self)
 
     def _on_closed(self, _: Any, error: BaseException | None) -> None:
@@ -292,17 +286,3 @@ def _version(connection: AbstractConnection) -> str:
     properties = transport.connection.server_properties
     version = properties.get("version", "")
     return version.decode() if isinstance(version, bytes) else str(version)
-
-
-def _properties(wire: Wire) -> Basic.Properties:
-    return Basic.Properties(
-        delivery_mode=2,
-        headers=dict(wire.headers),
-        message_id=wire.message_id,
-        correlation_id=wire.correlation_id,
-        message_type=wire.type,
-        content_type=wire.content_type,
-        content_encoding=wire.content_encoding,
-        timestamp=datetime.fromtimestamp(wire.timestamp, UTC) if wire.timestamp else None,
-        app_id=wire.app_id,
-    )

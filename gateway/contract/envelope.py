@@ -110,7 +110,7 @@ def encode(envelope: Envelope) -> Wire:
         "lz-generation": envelope.generation,
     }
     if envelope.spent != Spent():
-        headers["lz-spent"] = {"tokens": envelope.spent.tokens, "usd": float(envelope.spent.usd)}
+        headers["lz-spent"] = {"tokens": envelope.spent.tokens, "usd": repr(float(envelope.spent.usd))}
     if envelope.admission is not None:
         headers["lz-admission"] = _admission_table(envelope.admission)
     if envelope.history.runs or envelope.history.left_out:
@@ -279,6 +279,7 @@ def _table(headers: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def _admission_table(admission: Admission) -> dict[str, Any]:
+    """Return the table as integers and text: client libraries write a float in four bytes, and a date needs more."""
     return {
         "bytes": admission.bytes,
         "charset": clip(admission.charset, _MAX_CODE),
@@ -286,7 +287,7 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
         "exact": admission.exact,
         "attachments": admission.attachments,
         "client": clip(admission.client, 128),
-        "admitted-at": float(admission.admitted_at),
+        "admitted-at": round(admission.admitted_at * 1000),
     }
 
 
@@ -298,7 +299,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         exact=bool(table["exact"]),
         attachments=int(table["attachments"]),
         client=str(table["client"]),
-        admitted_at=float(table["admitted-at"]),
+        admitted_at=int(table["admitted-at"]) / 1000,
     )
 
 

@@ -182,7 +182,7 @@ def test_the_bytes_of_the_wire_contract_are_pinned() -> None:
             "exact": True,
             "attachments": 0,
             "client": "anonymous",
-            "admitted-at": 1.5,
+            "admitted-at": 1500,
         },
         "lz-history": '[0,[1,"crashed","n1",7,1.25,0.5,"signal:9"]]',
         "lz-suspect": "crashed",
