@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     prefix: str = Field("tickets", pattern=r"^[A-Za-z0-9_-]{1,64}$", description="prefix of all exchanges and queues")
     delay_unit: Duration = Field(1.0, gt=0, description="shortest delay of the retry ladder, duration")
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
-    handler: str = Field("", description="package.module:function to run for each ticket")
+    handler: str = Field("", validate_default=True, description="package.module:function to run for each ticket")
     lane: Lane = Field(Lane.WORK, description="work or suspects (the isolation lane)")
     workers: int = Field(
         0, ge=0, description="worker processes; default: one per core in the work lane, one for suspects"
@@ -83,6 +83,14 @@ class Settings(BaseSettings):
     kinds: dict[str, Any] = Field(
         default_factory=dict, description='policies by kind, [kinds."support.ticket"] in the file'
     )
+
+    @field_validator("handler")
+    @classmethod
+    def _is_named(cls, value: str) -> str:
+        module, _, function = value.partition(":")
+        if not module or not function:
+            raise ValueError("name the handler: --handler package.module:function")
+        return value
 
     @field_validator("node")
     @classmethod
@@ -181,6 +189,4 @@ def _contradictions(settings: Settings) -> list[str]:
         found.append("the suspects lane needs worker processes: leave out --isolation inline")
     if settings.lane is Lane.SUSPECTS and settings.workers > 1:
         found.append("the suspects lane takes one item at a time: leave out --workers, or start more nodes")
-    if ":" not in settings.handler:
-        found.append("name the handler: --handler package.module:function")
     return found
