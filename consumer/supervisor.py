@@ -8,10 +8,11 @@ import asyncio
 import logging
 import random
 import time
-from typing import Final, assert_never
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar, assert_never
 
 from consumer import metrics
-from consumer.claim import Discard, Outage, Quarantine, Reclaim, Run, claim
+from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.execution import Executor, RunOrder, RunReport
 from consumer.fence import Fence, FenceUnavailable, Superseded
 from consumer.intake import Intake
@@ -31,6 +32,8 @@ from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
 
 log = logging.getLogger("consumer.supervisor")
+
+T = TypeVar("T")
 
 BEAT_SECONDS: Final = 5.0
 _RECONNECT_FIRST: Final = 0.2
@@ -52,14 +55,15 @@ class Supervisor:
         self._settlement = Settlement(self._topology, fence, node=settings.name, lane=settings.lane)
         self._draining = asyncio.Event()
         self._link: Link | None = None
-        self._outage: Outage | None = None
+        self._regained_at: float | None = None
         self._deliveries: set[asyncio.Task[None]] = set()
         self._running: dict[str, Link] = {}
 
     @property
     def ready(self) -> bool:
-        """Tell whether deliveries are being taken and can be settled."""
-        return self._link is not None and not self._draining.is_set() and self._settlement.fence_answers
+        """Tell whether deliveries are being taken, can be run, and can be settled."""
+        taking = self._link is not None and not self._draining.is_set()
+        return taking and self._executor.ready > 0 and self._settlement.fence_answers
 
     @property
     def under_way(self) -> int:
@@ -74,15 +78,10 @@ class Supervisor:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""
         beat = asyncio.create_task(self._beat(), name="beat")
         try:
-            session = await self._open_session()
-            while True:
+            session = await self._unless_draining(self._open_session())
+            while session is not None:
                 await self._serve(session)
-                if self._draining.is_set():
-                    break
-                regained = await self._regain_session()
-                if regained is None:
-                    break
-                session = regained
+                session = None if self._draining.is_set() else await self._regain_session()
         finally:
             beat.cancel()
             await asyncio.gather(beat, return_exceptions=True)
@@ -134,7 +133,7 @@ class Supervisor:
         pause = _RECONNECT_FIRST
         while not self._draining.is_set():
             try:
-                session = await self._open_session()
+                session = await self._unless_draining(self._open_session())
             except BrokerUnreachable as error:
                 event(log, "broker.unreachable", logging.WARNING, error=error, retry_after=round(pause, 2))
                 try:
@@ -142,12 +141,32 @@ class Supervisor:
                 except TimeoutError:
                     pause = min(pause * 2, _RECONNECT_CAP)
             else:
-                window = self._settings.outage_window
-                self._outage = Outage(until=time.time() + window, window=window)
+                self._regained_at = time.monotonic()
                 return session
         return None
 
+    async def _unless_draining(self, step: Coroutine[Any, Any, T]) -> T | None:
+        """Await a step that may take long; None when told to drain first."""
+        running = asyncio.create_task(step)
+        draining = asyncio.create_task(self._draining.wait())
+        try:
+            await asyncio.wait({running, draining}, return_when=asyncio.FIRST_COMPLETED)
+            return running.result() if running.done() else None
+        finally:
+            draining.cancel()
+            running.cancel()
+            await asyncio.gather(draining, running, return_exceptions=True)
+
     # One delivery
+
+    def _outage_window(self) -> float | None:
+        """Return the window while redeliveries may be the doing of this node's own lost connection, else None (P8).
+
+        It begins when the connection is back, not when it was lost: a broker may be away for longer than any window.
+        """
+        window = self._settings.outage_window
+        regained = self._regained_at
+        return window if regained is not None and time.monotonic() - regained <= window else None
 
     def _take(self, delivery: Delivery) -> None:
         link = self._link
@@ -171,7 +190,9 @@ class Supervisor:
     async def _claim_and_settle(self, link: Link, delivery: Delivery) -> None:
         item = decode(delivery.wire)
         policy = self._policies.of(item.kind)
-        licensed = claim(item, redelivered=delivery.redelivered, policy=policy, outage=self._outage, now=time.time())
+        licensed = claim(
+            item, redelivered=delivery.redelivered, policy=policy, outage_window=self._outage_window(), now=time.time()
+        )
         match licensed:
             case Quarantine(item=Malformed() as malformed):
                 await self._settlement.settle_malformed(link, delivery, malformed)
@@ -202,7 +223,7 @@ class Supervisor:
             metrics.FENCE_DROPS.inc()
             await self._settlement.drop(link, delivery, envelope, answer.why)
             return
-        started = self._settlement.started(envelope)
+        started = self._settlement.started(envelope, examine=envelope.admission is None)
         if self._settings.lane is Lane.SUSPECTS:
             await link.journal.write(started)
         else:

@@ -157,10 +157,13 @@ def _report(event: Event) -> Report | None:
 
 
 def _attempts(event: Event) -> int:
-    """Count the charged starts up to this event; a running one counts, since it will be charged unless excused."""
+    """Count the charged starts up to this event; a running one counts, since it will be charged unless excused.
+
+    One that is examined first counts once it has ended: its handler may never start.
+    """
     match event.event:
         case EventName.STARTED:
-            counts = True
+            counts = event.data.get("examine") is not True
         case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
             outcome = Outcome(event.data["outcome"])
             counts = outcome in CHARGED or outcome is Outcome.SUCCEEDED

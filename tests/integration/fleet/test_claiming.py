@@ -100,6 +100,7 @@ def test_stranger_that_fails_the_preflight_is_quarantined_without_a_start(house:
     )[0]
     assert shown["reason"] == "inadmissible"
     assert not house.starts(shown["ticket"])
+    assert house.until(shown["ticket"], "quarantined")["attempts"] == 0
 
 
 def test_message_of_an_unknown_schema_is_quarantined_raw_and_does_not_stop_the_intake(house: House) -> None:
