@@ -1,0 +1,84 @@
+"""`make demo`: the story of ticket 9417 on a private broker and free ports, with a report of what was seen.
+
+Exit code 0 only if all of it happened, 1 if something did not. Ends within a deadline, and leaves nothing behind.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from tests.acceptance.findings import FINDINGS
+from tests.acceptance.report import Report
+from tests.acceptance.stage import SHORTENED, Stage
+from tests.acceptance.story import Story
+
+DEADLINE: Final = 240
+"""Seconds for the whole story; it takes about a minute."""
+INTERRUPTED: Final = 130
+
+
+class OutOfTime(BaseException):
+    """The deadline is over; nothing on the way up may take it for a finding."""
+
+
+def main() -> int:
+    """Play the story, report, and clear the stage whatever happens; return the exit code."""
+    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.alarm(DEADLINE)
+    report = Report()
+    folder = Path(tempfile.mkdtemp(prefix="lazaretto-demo-"))
+    stage = Stage(folder)
+    interrupted = False
+    try:
+        _tell(stage, report)
+    except KeyboardInterrupt:
+        interrupted = True
+        report.scene("interrupted; everything is being stopped")
+    except (Exception, OutOfTime) as broken:  # noqa: BLE001 - whatever it was, it is what did not hold
+        report.fail("The story came to its end", broken)
+    finally:
+        signal.alarm(0)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # the stage clears itself in bounded time
+        complaints = stage.close()
+    if report.broken and not interrupted:
+        print(f"\n{stage.tails()}\n\nAll logs are in {folder}.")
+    else:
+        shutil.rmtree(folder)
+    code = INTERRUPTED if interrupted else report.end()
+    print("; ".join(complaints) or "Nothing is left of it: no process, no port, no file.", flush=True)
+    return code or bool(complaints)
+
+
+def _tell(stage: Stage, report: Report) -> None:
+    special = ", ".join(f"{name}={value}" for name, value in SHORTENED.items())
+    report.say(
+        "The story of ticket 9417, on a private RabbitMQ, a door, a station and two consumers (work lane and isolation"
+        f" lane), all real processes. Retries are hastened by {special}; nothing else is special about it."
+    )
+    report.say()
+    report.scene("everything starts")
+    stage.open()
+    story = Story(stage, report)
+    try:
+        story.play()
+    finally:
+        story.stop()
+    report.scene("the story is over. What was seen from the outside:")
+    report.say()
+    for title, look in FINDINGS:
+        report.check(title, partial(look, story))
+
+
+def _out_of_time(_number: int, _frame: FrameType | None) -> None:
+    raise OutOfTime(f"not over within {DEADLINE} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
