@@ -17,7 +17,7 @@ class _Receiver(BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
+    def log_message(self, format: str, *_args: Any) -> None:  # noqa: A002  the name is the base class's
         """Say nothing: the story prints its own lines."""
 
 
