@@ -47,25 +47,19 @@ class Discard:
 Claim = Run | Reclaim | Quarantine | Discard
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """What this node knows of its own last lost connection (P8)."""
-
-    until: float
-    """Unix seconds until which a redelivery counts as the outage's doing."""
-    window: float
-    """Seconds; a second outage of one item within it is a loss."""
-
-
 def claim(
     item: Envelope | Malformed,
     *,
     redelivered: bool,
     policy: Policy,
-    outage: Outage | None,
+    outage_window: float | None,
     now: float,
 ) -> Claim:
-    """Decide what one delivery licenses; `now` in Unix seconds, `outage` None where this node lost no connection."""
+    """Decide what one delivery licenses; `now` in Unix seconds.
+
+    `outage_window` in seconds where this node itself has just regained a connection that it lost (P8), else None: a
+    second outage of one item within the window is a loss.
+    """
     if isinstance(item, Malformed):
         return Quarantine(item, Reason.MALFORMED, item.detail)
     exhausted = _exhausted(item, policy)
@@ -76,7 +70,7 @@ def claim(
         return Quarantine(item, reason, detail)
     if not redelivered:
         return Run(item)
-    return Reclaim(item, Outcome.OUTAGE if _is_outage(item, outage, now) else Outcome.LOST)
+    return Reclaim(item, Outcome.OUTAGE if _is_outage(item, outage_window, now) else Outcome.LOST)
 
 
 def _exhausted(item: Envelope, policy: Policy) -> tuple[Reason, str] | None:
@@ -95,8 +89,8 @@ def _exhausted(item: Envelope, policy: Policy) -> tuple[Reason, str] | None:
     return None
 
 
-def _is_outage(item: Envelope, outage: Outage | None, now: float) -> bool:
-    if outage is None or now > outage.until:
+def _is_outage(item: Envelope, window: float | None, now: float) -> bool:
+    if window is None:
         return False
     newest = item.history.newest
-    return newest is None or newest.outcome is not Outcome.OUTAGE or now - newest.started > outage.window
+    return newest is None or newest.outcome is not Outcome.OUTAGE or now - newest.started > window

@@ -71,6 +71,10 @@ class Executor(Protocol):
         """How many runs can be under way at once."""
 
     @property
+    def ready(self) -> int:
+        """How many slots could take a run, or have one; 0 means that nothing can run now."""
+
+    @property
     def build(self) -> str:
         """Identifies the handler's code."""
 

@@ -151,6 +151,7 @@ class StoreFence:
 
     async def decide(self, ticket: str, stamp: Stamp, decision: Decision, /) -> Decision | Superseded:
         """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable."""
+        written = verdict.write(decision)  # here, where what cannot be written fails alone
 
         async def act(connection: AsyncConnection) -> Decision | Superseded:
             row = await _row(connection, ticket)
@@ -168,7 +169,7 @@ class StoreFence:
                 stamp,
                 holder=row.holder if same and row is not None else "",
                 started_at=row.started_at if same and row is not None else 0.0,
-                decision=verdict.write(decision),
+                decision=written,
                 closed=decision.final,
             )
             return decision

@@ -94,6 +94,11 @@ class Inline:
         return self._slots
 
     @property
+    def ready(self) -> int:
+        """All slots, always: there is no worker to wait for."""
+        return self._slots
+
+    @property
     def build(self) -> str:
         """Identifies the handler's code."""
         return self._handler.build

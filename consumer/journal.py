@@ -67,6 +67,11 @@ class Journal:
             try:
                 for body in journal.encode(item for item, _ in batch):
                     await self._session.publish(self._route, _wire(body))
+            except (TypeError, ValueError) as error:  # an event that cannot be written is a bug of ours
+                log.exception("an event could not be written; the session starts over")
+                self._session.end(f"journal: {error}")
+                self._refuse(batch)
+                return
             except SessionLost as error:
                 event(log, "journal.unconfirmed", logging.WARNING, events=len(batch), error=error)
                 self._refuse(batch)

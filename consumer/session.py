@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
@@ -25,7 +25,7 @@ from pamqp.exceptions import PAMQPException
 from yarl import URL
 
 from consumer import amqp
-from consumer.declaring import RPC_SECONDS, TopologyConflict, declare
+from consumer.declaring import RPC_SECONDS, declare
 from gateway.contract.logs import event
 from gateway.contract.topology import Route, Topology
 from gateway.contract.wire import Wire
@@ -35,10 +35,12 @@ log = logging.getLogger("consumer.session")
 HEARTBEAT_SECONDS: Final = 10
 """A half-open link is noticed after three of them."""
 CONNECT_SECONDS: Final = 10.0
+PREPARE_SECONDS: Final = 60.0
 _RENEW_AFTER_NACKS: Final = 3
 _BROKER_ERRORS: Final = (AMQPError, ChannelInvalidStateError, PAMQPException, OSError, TimeoutError)
 """All that the client raises when a link or channel is gone; RuntimeError itself is not among them on purpose."""
 
+T = TypeVar("T")
 OnDelivery = Callable[["Delivery"], None]
 
 
@@ -86,22 +88,24 @@ class Session:
         failures: list[str] = []
         amqp.read_any_text()
         for url in urls:
-            consuming: AbstractConnection | None = None
             try:
-                consuming = await _connect(url)
-                session = cls(consuming, await _connect(url), confirm_deadline=confirm_deadline)
-                await session._prepare(topology, settle)
+                return await cls._open_at(url, topology, settle=settle, confirm_deadline=confirm_deadline)
             except _BROKER_ERRORS as error:
                 failures.append(f"{URL(url).with_password(None)}: {type(error).__name__}: {error}")
-                if consuming is not None:
-                    await _close(consuming)
-            except TopologyConflict:
-                if consuming is not None:
-                    await _close(consuming)
-                raise
-            else:
-                return session
         raise BrokerUnreachable("; ".join(failures))
+
+    @classmethod
+    async def _open_at(cls, url: str, topology: Topology, *, settle: float, confirm_deadline: float) -> "Session":
+        connections: list[AbstractConnection] = []
+        try:
+            for _ in range(2):
+                connections.append(await _own(_connect(url), 2 * CONNECT_SECONDS))  # noqa: PERF401  one by one: closed below
+            session = cls(*connections, confirm_deadline=confirm_deadline)
+            await _own(session._prepare(topology, settle), PREPARE_SECONDS + settle)
+        except BaseException:
+            await asyncio.gather(*map(_close, connections))
+            raise
+        return session
 
     @property
     def lost(self) -> Awaitable[str]:
@@ -272,9 +276,26 @@ async def _connect(url: str) -> AbstractConnection:
     return await aio_pika.connect(URL(url).update_query(heartbeat=HEARTBEAT_SECONDS), timeout=CONNECT_SECONDS)
 
 
+async def _own(step: Awaitable[T], seconds: float) -> T:
+    """Await one step of the client under a deadline; raises TimeoutError, or ConnectionError where the client gives up.
+
+    The client ends some operations as cancelled when their connection goes, which must not look like our own end.
+    """
+    running = asyncio.ensure_future(step)
+    try:
+        done, _ = await asyncio.wait({running}, timeout=seconds)
+    finally:
+        running.cancel()
+    if not done:
+        raise TimeoutError("no answer from the broker")
+    if running.cancelled():
+        raise ConnectionError("the connection went away")
+    return running.result()
+
+
 async def _close(connection: AbstractConnection) -> None:
     try:
-        await asyncio.wait_for(connection.close(), CONNECT_SECONDS)
+        await _own(connection.close(), CONNECT_SECONDS)
     except _BROKER_ERRORS as error:
         event(log, "connection.close_failed", logging.DEBUG, error=error)
 

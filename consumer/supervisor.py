@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar, assert_never
 
 from consumer import metrics
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
-from consumer.execution import Executor, RunOrder, RunReport
+from consumer.endings import ended, order, unstarted, vanished
+from consumer.execution import Executor, RunReport
 from consumer.fence import Fence, FenceUnavailable, Superseded
 from consumer.intake import Intake
 from consumer.journal import Journal
@@ -24,8 +25,6 @@ from consumer.settings import Settings
 from consumer.settlement import Settlement
 from consumer.verdict import Decision, Ending, decide, end_at_claim
 from gateway.contract.envelope import Envelope, Malformed, decode
-from gateway.contract.history import RunRecord
-from gateway.contract.ids import uuid7
 from gateway.contract.journal import Verdict
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
@@ -202,7 +201,7 @@ class Supervisor:
                 await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
             case Reclaim(envelope=envelope, outcome=outcome):
                 metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
-                await self._decide_and_settle(link, delivery, envelope, policy, _vanished(envelope, outcome))
+                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome))
             case Run(envelope=envelope):
                 await self._run(link, delivery, envelope, policy)
             case Quarantine():
@@ -213,7 +212,7 @@ class Supervisor:
     async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         if self._draining.is_set():
             await link.intake.paused()
-            await self._decide_and_settle(link, delivery, envelope, policy, _unstarted(envelope, self._settings.name))
+            await self._decide_and_settle(link, delivery, envelope, policy, unstarted(envelope, self._settings.name))
             return
         answer = await self._settlement.ask_fence(
             link,
@@ -230,7 +229,7 @@ class Supervisor:
             link.journal.note(started)
         report = await self._execute(link, envelope, policy)
         metrics.RUN_SECONDS.observe(report.seconds)
-        ending = _ended(envelope, report, self._settings.name)
+        ending = ended(envelope, report, self._settings.name)
         if delivery.session.is_lost and report.outcome is Outcome.OUTAGE:
             return  # nothing is known that the redelivery's claim does not know as well
         await self._decide_and_settle(
@@ -240,14 +239,14 @@ class Supervisor:
     async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
         if link.session.is_lost:
             raise SessionLost("the claim is gone")
-        order = _order(envelope, policy)
+        ordered = order(envelope, policy)
         metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
         event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp)
-        self._running[order.run] = link
+        self._running[ordered.run] = link
         try:
-            return await self._executor.run(order)
+            return await self._executor.run(ordered)
         finally:
-            del self._running[order.run]
+            del self._running[ordered.run]
 
     async def _decide_and_settle(
         self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: object
@@ -322,59 +321,3 @@ class Supervisor:
             except FenceUnavailable as error:
                 event(log, "beat.missed", logging.WARNING, error=error)
             await asyncio.sleep(BEAT_SECONDS)
-
-
-def _order(envelope: Envelope, policy: Policy) -> RunOrder:
-    return RunOrder(
-        run=uuid7(),
-        ticket=envelope.ticket,
-        kind=envelope.kind,
-        generation=envelope.generation,
-        attempt=envelope.attempt,
-        interruptions=envelope.interruptions,
-        content_type=envelope.content_type,
-        content_encoding=envelope.content_encoding,
-        charset=envelope.admission.charset if envelope.admission else None,
-        body=envelope.body,
-        examine=envelope.admission is None,
-        deadline=policy.run_deadline,
-        memory_limit=policy.memory_limit,
-        suspect=envelope.suspect is not None,
-        spent=envelope.spent,
-    )
-
-
-def _ended(envelope: Envelope, report: RunReport, node: str) -> Ending:
-    error_type = report.evidence.get("error_type")
-    return Ending(
-        outcome=report.outcome,
-        record=RunRecord(
-            attempt=envelope.attempt,
-            outcome=report.outcome,
-            node=node,
-            worker=report.worker,
-            started=report.started,
-            seconds=report.seconds,
-            code=report.code,
-        ),
-        detail=report.detail,
-        error_type=error_type if isinstance(error_type, str) else None,
-        after=report.after,
-        spent=report.spent,
-        admission=report.admission,
-    )
-
-
-def _vanished(envelope: Envelope, outcome: Outcome) -> Ending:
-    record = RunRecord(attempt=envelope.attempt, outcome=outcome, started=time.time(), code="holder vanished")
-    sentence = (
-        "its holder lost the broker's connection"
-        if outcome is Outcome.OUTAGE
-        else "whoever held it vanished without a word: the node died, or was killed"
-    )
-    return Ending(outcome=outcome, record=record, detail=sentence)
-
-
-def _unstarted(envelope: Envelope, node: str) -> Ending:
-    record = RunRecord(attempt=envelope.attempt, outcome=Outcome.RELEASED, node=node, started=time.time(), code="drain")
-    return Ending(outcome=Outcome.RELEASED, record=record, detail="released before it started: the node drains")

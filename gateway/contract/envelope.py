@@ -18,6 +18,8 @@ from gateway.contract.wire import MAX_HEADER_BYTES, Wire, headers_size
 SCHEMA: Final = 1
 APP_ID: Final = "lazaretto/0.1"
 
+MAX_SPENT: Final = 2**53
+
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
@@ -43,13 +45,13 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Tokens and money that earlier runs reported."""
+    """Tokens and money that earlier runs reported; sums stay within what every codec can write."""
 
     tokens: int = 0
     usd: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(tokens=self.tokens + other.tokens, usd=self.usd + other.usd)
+        return Spent(tokens=min(self.tokens + other.tokens, MAX_SPENT), usd=min(self.usd + other.usd, float(MAX_SPENT)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

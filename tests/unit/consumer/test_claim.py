@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.claim import Discard, Outage, Quarantine, Reclaim, Run, claim
+from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.policy import OnExhausted, Policy
 from gateway.contract.envelope import Envelope, Malformed
 from gateway.contract.history import History, RunRecord
@@ -27,8 +27,8 @@ def item(attempt: int = 1, crashes: int = 0, interruptions: int = 0) -> Envelope
     )
 
 
-def judged(envelope: Envelope | Malformed, *, redelivered: bool = False, outage: Outage | None = None) -> object:
-    return claim(envelope, redelivered=redelivered, policy=POLICY, outage=outage, now=NOW)
+def judged(envelope: Envelope | Malformed, *, redelivered: bool = False, outage_window: float | None = None) -> object:
+    return claim(envelope, redelivered=redelivered, policy=POLICY, outage_window=outage_window, now=NOW)
 
 
 def test_only_what_was_never_handed_over_may_run() -> None:
@@ -51,7 +51,7 @@ def test_nothing_over_any_budget_ever_runs(
 
 def test_a_kind_that_keeps_no_exhausted_items_ends_in_a_record() -> None:
     policy = Policy(on_exhausted=OnExhausted.DISCARD)
-    decided = claim(item(attempt=4), redelivered=False, policy=policy, outage=None, now=NOW)
+    decided = claim(item(attempt=4), redelivered=False, policy=policy, outage_window=None, now=NOW)
     assert decided == Discard(item(attempt=4), Reason.ATTEMPTS_EXHAUSTED, "asks for run 4 of at most 3")
 
 
@@ -60,18 +60,17 @@ def test_what_cannot_be_understood_goes_to_quarantine_raw() -> None:
     assert judged(malformed, redelivered=True) == Quarantine(malformed, Reason.MALFORMED, "lz-schema is 2")
 
 
-def outcome_of(envelope: Envelope, outage: Outage | None) -> Outcome:
-    decided = judged(envelope, redelivered=True, outage=outage)
+def outcome_of(envelope: Envelope, outage_window: float | None) -> Outcome:
+    decided = judged(envelope, redelivered=True, outage_window=outage_window)
     assert isinstance(decided, Reclaim)
     return decided.outcome
 
 
 def test_a_redelivery_in_this_nodes_own_outage_is_uncharged() -> None:
-    assert outcome_of(item(), Outage(until=NOW + 1, window=60)) is Outcome.OUTAGE
+    assert outcome_of(item(), 60) is Outcome.OUTAGE
 
 
-def test_a_redelivery_after_the_window_or_without_an_outage_is_a_loss() -> None:
-    assert outcome_of(item(), Outage(until=NOW - 1, window=60)) is Outcome.LOST
+def test_a_redelivery_without_an_outage_of_this_node_is_a_loss() -> None:
     assert outcome_of(item(), None) is Outcome.LOST
 
 
@@ -80,5 +79,5 @@ def test_a_second_outage_of_one_item_within_the_window_is_a_loss() -> None:
     again = Envelope(
         ticket=TicketId("9417"), kind="k", body=b"", content_type="text/plain", history=History((earlier,))
     )
-    assert outcome_of(again, Outage(until=NOW + 1, window=60)) is Outcome.LOST
-    assert outcome_of(again, Outage(until=NOW + 1, window=20)) is Outcome.OUTAGE
+    assert outcome_of(again, 60) is Outcome.LOST
+    assert outcome_of(again, 20) is Outcome.OUTAGE

@@ -1,0 +1,71 @@
+"""From an item to its order, and from what happened to the ending that a decision rests on. Pure but for the clock."""
+
+import time
+
+from consumer.execution import RunOrder, RunReport
+from consumer.policy import Policy
+from consumer.verdict import Ending
+from gateway.contract.envelope import Envelope
+from gateway.contract.history import RunRecord
+from gateway.contract.ids import uuid7
+from gateway.contract.outcomes import Outcome
+
+
+def order(envelope: Envelope, policy: Policy) -> RunOrder:
+    """Return the order for one licensed run."""
+    return RunOrder(
+        run=uuid7(),
+        ticket=envelope.ticket,
+        kind=envelope.kind,
+        generation=envelope.generation,
+        attempt=envelope.attempt,
+        interruptions=envelope.interruptions,
+        content_type=envelope.content_type,
+        content_encoding=envelope.content_encoding,
+        charset=envelope.admission.charset if envelope.admission else None,
+        body=envelope.body,
+        examine=envelope.admission is None,
+        deadline=policy.run_deadline,
+        memory_limit=policy.memory_limit,
+        suspect=envelope.suspect is not None,
+        spent=envelope.spent,
+    )
+
+
+def ended(envelope: Envelope, report: RunReport, node: str) -> Ending:
+    """Return how a run ended, as its executor reports it."""
+    error_type = report.evidence.get("error_type")
+    return Ending(
+        outcome=report.outcome,
+        record=RunRecord(
+            attempt=envelope.attempt,
+            outcome=report.outcome,
+            node=node,
+            worker=report.worker,
+            started=report.started,
+            seconds=report.seconds,
+            code=report.code,
+        ),
+        detail=report.detail,
+        error_type=error_type if isinstance(error_type, str) else None,
+        after=report.after,
+        spent=report.spent,
+        admission=report.admission,
+    )
+
+
+def vanished(envelope: Envelope, outcome: Outcome) -> Ending:
+    """Return the ending of a run whose holder is gone, `outcome` being lost or outage."""
+    record = RunRecord(attempt=envelope.attempt, outcome=outcome, started=time.time(), code="holder vanished")
+    sentence = (
+        "its holder lost the broker's connection"
+        if outcome is Outcome.OUTAGE
+        else "whoever held it vanished without a word: the node died, or was killed"
+    )
+    return Ending(outcome=outcome, record=record, detail=sentence)
+
+
+def unstarted(envelope: Envelope, node: str) -> Ending:
+    """Return the ending of an item that a draining node gives back before it started."""
+    record = RunRecord(attempt=envelope.attempt, outcome=Outcome.RELEASED, node=node, started=time.time(), code="drain")
+    return Ending(outcome=Outcome.RELEASED, record=record, detail="released before it started: the node drains")
