@@ -103,6 +103,8 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
         case Cause.FINISHED if trial.finished is not None:
             said = trial.finished
             outcome = Outcome(said.outcome)
+            if said.gave_up and outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
+                return trial.revoked_with, "gave_up", "its handler stopped when it was told that its claim was gone"
             if outcome is Outcome.MEMORY:
                 return outcome, said.code, f"the handler raised {said.error_type}: {said.message}{last}"
             words = f"{said.error_type}: {said.message}" if said.error_type else said.message

@@ -85,19 +85,24 @@ class Run:
     services that know idempotency keys.
     """
 
-    __slots__ = ("_line", "attempt", "generation", "key", "ticket")
+    __slots__ = ("_line", "attempt", "generation", "key", "knows_of_loss", "ticket")
 
     def __init__(self, *, ticket: Ticket, generation: int, attempt: int, line: Line) -> None:
         self.ticket = ticket
         self.generation = generation
         self.attempt = attempt
         self.key = f"{ticket.id}/{generation}/{attempt}"
+        self.knows_of_loss = False
         self._line = line
 
     @property
     def lost(self) -> bool:
-        """Whether the claim to this ticket is gone (broker lost, shutdown): stop soon, or be killed in seconds."""
-        return self._line.lost()
+        """Whether the claim to this ticket is gone (broker lost, shutdown): stop soon, or be killed in seconds.
+
+        A handler that has been told so may simply return: this run then counts as given back, never as done.
+        """
+        self.knows_of_loss = self.knows_of_loss or self._line.lost()
+        return self.knows_of_loss
 
     def spend(self, *, tokens: int = 0, usd: float = 0.0) -> None:
         """Report tokens and money as they are used; counted against the kind's budget even if the worker dies."""

@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from consumer.briefing import briefing
@@ -175,10 +175,10 @@ class Inline:
         except asyncio.CancelledError as error:
             if name in self._runs and self._runs[name].cause is not Cause.FINISHED:
                 raise
-            return account(name, error)  # the handler's own doing, not ours
+            return replace(account(name, error), gave_up=run.knows_of_loss)  # the handler's own doing, not ours
         except Exception as error:  # noqa: BLE001 - a handler may raise anything, and each is an outcome
-            return account(name, error)
-        return Finished(run=name, outcome=Outcome.SUCCEEDED)
+            return replace(account(name, error), gave_up=run.knows_of_loss)
+        return Finished(run=name, outcome=Outcome.SUCCEEDED, gave_up=run.knows_of_loss)
 
     def _overdue(self, under_way: _UnderWay) -> None:
         self._cancel(under_way, Cause.REVOKED if under_way.line.taken else Cause.DEADLINE)

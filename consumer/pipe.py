@@ -103,6 +103,8 @@ class Finished:
     after: float | None = None
     dependency: str | None = None
     violations: list[dict[str, Any]] = field(default_factory=list)
+    gave_up: bool = False
+    """The handler had been told that its claim was gone; what it returned says nothing about the ticket."""
     last: bool = False
     """The worker is used up and must get no further order."""
 

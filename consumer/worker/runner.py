@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -56,9 +57,9 @@ def run_to_end(handler: Handler, run: Run, name: str, loop: asyncio.AbstractEven
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - extension modules raise panics that are no Exception
-        return account(name, error)
+        return replace(account(name, error), gave_up=run.knows_of_loss)
     else:
-        return Finished(run=name, outcome=Outcome.SUCCEEDED)
+        return Finished(run=name, outcome=Outcome.SUCCEEDED, gave_up=run.knows_of_loss)
 
 
 async def _awaited(result: Any) -> None:

@@ -29,6 +29,24 @@ def test_broker_killed_under_load_loses_nothing_and_charges_nobody(
     assert not outcomes.keys() - {"succeeded", "outage"}
 
 
+def test_broker_away_for_longer_than_the_outage_window_charges_nobody(
+    own_house: House, own_broker: EmbeddedBroker
+) -> None:
+    house = own_house
+    house.extra["LAZARETTO_OUTAGE_WINDOW"] = "3s"
+    house.station()
+    node = house.node(workers=1)
+    house.door()
+    held = house.accepted("wait", "held")
+    eventually(lambda: house.starts(held))
+    own_broker.kill()
+    node.wait_for_log("broker.unreachable", count=6)  # their pauses add up to more than the window
+    own_broker.start()
+    house.open_gate("wait")
+    assert house.balance([held], 60.0) == Counter(done=1)
+    assert house.runs(held) == ["outage", "succeeded"]
+
+
 def test_connections_closed_by_an_operator_never_let_one_item_run_twice_at_once(
     own_house: House, own_broker: EmbeddedBroker
 ) -> None:
