@@ -23,6 +23,8 @@ from gateway.contract.topology import Lane
 
 log = logging.getLogger("consumer")
 
+_SECRET = {"broker_url", "store_url"}
+
 
 def main() -> int:
     """Run one node to its end; returns the exit code."""
@@ -82,7 +84,11 @@ async def _serve(settings: Settings, executor: Executor) -> int:
         loop.add_signal_handler(number, supervisor.drain)
     try:
         await executor.start()
-        address = await node.start(settings.node)
+        try:
+            address = await node.start(settings.node)
+        except OSError as error:
+            print(f"LAZARETTO_NODE={settings.node}: {error.strerror or error}; name a free address", file=sys.stderr)
+            return Exit.USAGE
         event(log, "consumer.started", node=settings.name, lane=settings.lane, health=f"http://{address}/healthz")
         await supervisor.run()
     finally:
@@ -105,8 +111,7 @@ async def _check(settings: Settings, executor: Executor) -> int:
             confirm_deadline=settings.confirm_deadline,
         )
         for name in type(settings).model_fields:
-            shown = "amqp://…" if name == "broker_url" else getattr(settings, name)
-            print(f"{name} = {shown}")
+            print(f"{name} = {'(not shown)' if name in _SECRET else getattr(settings, name)}")
         print(f"handler {settings.handler}: loaded, build {executor.build}, {executor.slots} slots")
         print(f"broker: RabbitMQ {session.broker_version}")
         queues = ", ".join(queue.name for queue in settings.topology.queues() if ".delay." not in queue.name)

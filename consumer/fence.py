@@ -26,7 +26,8 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from consumer import verdict
@@ -45,6 +46,7 @@ starts = Table(
     Column("started_at", Float, nullable=False, comment="Unix seconds; 0 when decided without a start"),
     Column("decision", Text, nullable=True),
     Column("closed", Boolean, nullable=False),
+    Column("digest", String(64), nullable=False, comment="of the body: tells a copy from another ticket"),
 )
 nodes = Table(
     "nodes",
@@ -67,6 +69,13 @@ class Superseded:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Not a copy: another body under the id of a ticket that is on record. It may not start, nor be dropped."""
+
+    why: str
+
+
 class FenceUnavailable(Exception):
     """The store gave no answer; nothing may start or be settled until it does."""
 
@@ -74,10 +83,14 @@ class FenceUnavailable(Exception):
 class Fence(Protocol):
     """Licenses starts; two implementations: the store, and none (`LAZARETTO_FENCE=off`)."""
 
-    async def license(self, ticket: str, stamp: Stamp, /, *, holder: str, now: float) -> Licensed | Superseded:
+    async def license(
+        self, ticket: str, stamp: Stamp, /, *, holder: str, now: float, digest: str
+    ) -> Licensed | Superseded | Conflict:
         """Record one start, or refuse it; raises FenceUnavailable."""
 
-    async def decide(self, ticket: str, stamp: Stamp, decision: Decision, /) -> Decision | Superseded:
+    async def decide(
+        self, ticket: str, stamp: Stamp, decision: Decision, /, *, digest: str
+    ) -> Decision | Superseded | Conflict:
         """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable."""
 
     async def beat(self, node: str, lane: str, now: float) -> None:
@@ -90,13 +103,14 @@ class Fence(Protocol):
 class Open:
     """No fence: every start is licensed; copies run, and the journal shows it (P9)."""
 
-    async def license(self, _ticket: str, _stamp: Stamp, /, *, holder: str, now: float) -> Licensed | Superseded:
+    async def license(self, _ticket: str, _stamp: Stamp, /, *, holder: str, now: float, digest: str) -> Licensed:
         """License it."""
-        del holder, now
+        del holder, now, digest
         return Licensed()
 
-    async def decide(self, _ticket: str, _stamp: Stamp, decision: Decision, /) -> Decision | Superseded:
+    async def decide(self, _ticket: str, _stamp: Stamp, decision: Decision, /, *, digest: str) -> Decision:
         """Return the decision as it is."""
+        del digest
         return decision
 
     async def beat(self, node: str, lane: str, now: float) -> None:
@@ -121,7 +135,11 @@ class StoreFence:
     @classmethod
     async def open(cls, url: str) -> "StoreFence":
         """Connect to the store and create the fence's tables; raises FenceUnavailable."""
-        engine = create_async_engine(url, connect_args={"timeout": 10} if url.startswith("sqlite") else {})
+        try:
+            shown = make_url(url).render_as_string(hide_password=True)
+            engine = create_async_engine(url, connect_args={"timeout": 10} if url.startswith("sqlite") else {})
+        except (ArgumentError, ModuleNotFoundError) as error:
+            raise FenceUnavailable(f"store URL cannot be used: {error}") from error
         if engine.dialect.name == "sqlite":
             event.listen(engine.sync_engine, "connect", _prepare_sqlite)
             event.listen(engine.sync_engine, "begin", _begin_immediate)
@@ -130,38 +148,40 @@ class StoreFence:
                 await connection.run_sync(metadata.create_all)
         except (SQLAlchemyError, OSError) as error:
             await engine.dispose()
-            raise FenceUnavailable(f"store {url}: {error}") from error
+            raise FenceUnavailable(f"store {shown}: {error}") from error
         return cls(engine)
 
-    async def license(self, ticket: str, stamp: Stamp, /, *, holder: str, now: float) -> Licensed | Superseded:
+    async def license(
+        self, ticket: str, stamp: Stamp, /, *, holder: str, now: float, digest: str
+    ) -> Licensed | Superseded | Conflict:
         """Record one start, or refuse it; raises FenceUnavailable."""
 
-        async def act(connection: AsyncConnection) -> Licensed | Superseded:
+        async def act(connection: AsyncConnection) -> Licensed | Superseded | Conflict:
             row = await _row(connection, ticket)
-            if row is not None:
-                if _stamp(row) >= stamp:
-                    return Superseded(f"start {_stamp(row)} is on record, this one is {stamp}")
-                if row.closed and row.generation == stamp.generation:
-                    return Superseded(f"generation {row.generation} is closed")
-            await _put(connection, ticket, stamp, holder=holder, started_at=now)
+            stale = None if row is None else _stale(row, stamp, digest)
+            if stale is not None:
+                return stale
+            if row is not None and _stamp(row) == stamp:
+                return Superseded(f"start {stamp} is on record")
+            await _put(connection, ticket, stamp, holder=holder, started_at=now, digest=digest)
             return Licensed()
 
-        licensed: Licensed | Superseded = await self._ask(act)
+        licensed: Licensed | Superseded | Conflict = await self._ask(act)
         return licensed
 
-    async def decide(self, ticket: str, stamp: Stamp, decision: Decision, /) -> Decision | Superseded:
+    async def decide(
+        self, ticket: str, stamp: Stamp, decision: Decision, /, *, digest: str
+    ) -> Decision | Superseded | Conflict:
         """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable."""
         written = verdict.write(decision)  # here, where what cannot be written fails alone
 
-        async def act(connection: AsyncConnection) -> Decision | Superseded:
+        async def act(connection: AsyncConnection) -> Decision | Superseded | Conflict:
             row = await _row(connection, ticket)
-            if row is not None:
-                if _stamp(row) == stamp and row.decision is not None:
-                    return verdict.read(row.decision)
-                if _stamp(row) > stamp:
-                    return Superseded(f"start {_stamp(row)} is on record, this one is {stamp}")
-                if row.closed and row.generation == stamp.generation and _stamp(row) != stamp:
-                    return Superseded(f"generation {row.generation} is closed")
+            stale = None if row is None else _stale(row, stamp, digest)
+            if stale is not None:
+                return stale
+            if row is not None and _stamp(row) == stamp and row.decision is not None:
+                return verdict.read(row.decision)
             same = row is not None and _stamp(row) == stamp
             await _put(
                 connection,
@@ -171,10 +191,11 @@ class StoreFence:
                 started_at=row.started_at if same and row is not None else 0.0,
                 decision=written,
                 closed=decision.final,
+                digest=digest,
             )
             return decision
 
-        decided: Decision | Superseded = await self._ask(act)
+        decided: Decision | Superseded | Conflict = await self._ask(act)
         return decided
 
     async def beat(self, node: str, lane: str, now: float) -> None:
@@ -234,6 +255,17 @@ def _stamp(row: Row[Any]) -> Stamp:
     return Stamp(generation=row.generation, attempt=row.attempt, interruptions=row.interruptions)
 
 
+def _stale(row: Row[Any], stamp: Stamp, digest: str) -> Superseded | Conflict | None:
+    """Return why a message may no longer start anything, or None; one stamp on record is not stale by itself."""
+    if row.generation == stamp.generation and row.digest != digest:
+        return Conflict(f"ticket {row.ticket} is on record with another body")
+    if _stamp(row) > stamp:
+        return Superseded(f"start {_stamp(row)} is on record, this one is {stamp}")
+    if row.closed and row.generation == stamp.generation and _stamp(row) != stamp:
+        return Superseded(f"generation {row.generation} is closed")
+    return None
+
+
 async def _row(connection: AsyncConnection, ticket: str) -> Row[Any] | None:
     query = select(starts).where(starts.c.ticket == ticket)
     if connection.dialect.name == "postgresql":
@@ -248,6 +280,7 @@ async def _put(
     *,
     holder: str,
     started_at: float,
+    digest: str,
     decision: str | None = None,
     closed: bool = False,
 ) -> None:
@@ -260,6 +293,7 @@ async def _put(
         "started_at": started_at,
         "decision": decision,
         "closed": closed,
+        "digest": digest,
     }
     await connection.execute(_upsert(connection, starts, row, key="ticket"))
 

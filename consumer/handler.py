@@ -105,7 +105,7 @@ class Run:
         return self.knows_of_loss
 
     def spend(self, *, tokens: int = 0, usd: float = 0.0) -> None:
-        """Report tokens and money as they are used; counted against the kind's budget even if the worker dies."""
+        """Report tokens and money as they are used; added up over all runs of the ticket, even if the worker dies."""
         if tokens < 0 or not 0 <= usd < float("inf"):
             raise ValueError(f"spend cannot be negative or infinite: tokens={tokens}, usd={usd}")
         self._line.spend(int(tokens), float(usd))

@@ -41,7 +41,7 @@ def count(kind: str, done: Decision) -> None:
         RUNS_FINISHED.labels(kind, done.outcome).inc()
         if done.outcome in CHARGED:
             CHARGES.labels(kind, done.outcome).inc()
-        elif done.verdict is Verdict.RELEASE:
+        elif done.outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}:
             INTERRUPTIONS.labels(kind, done.outcome).inc()
     if done.verdict in {Verdict.RETRY, Verdict.RELEASE}:
         RETRY_DELAY.observe(done.delay)

@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     )
     data: Path = Field(Path(".lazaretto"), description="folder of everything that is kept on this machine")
     store_url: str = Field("", description="SQLAlchemy URL of the store; default: SQLite in the data folder")
-    prefix: str = Field("tickets", pattern=r"^[A-Za-z0-9_-]{1,64}$", description="prefix of all exchanges and queues")
+    prefix: str = Field("tickets", pattern=knobs.PREFIX_PATTERN, description="prefix of all exchanges and queues")
     delay_unit: Duration = Field(1.0, gt=0, description="shortest delay of the retry ladder, duration")
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
     handler: str = Field("", validate_default=True, description="package.module:function to run for each ticket")

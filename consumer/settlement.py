@@ -5,16 +5,19 @@ session that is lost on the way leaves the broker's copy as the truth (P3).
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from consumer.fence import Fence, FenceUnavailable, Superseded
+from consumer.fence import Conflict, Fence, FenceUnavailable, Superseded
 from consumer.link import Link
 from consumer.session import Delivery, SessionLost
 from consumer.verdict import Decision, next_message
 from gateway.contract.envelope import Envelope, Malformed, encode, encode_malformed
+from gateway.contract.ids import distinguished
 from gateway.contract.journal import Event, EventName, Verdict
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome, Reason
@@ -45,11 +48,12 @@ class Settlement:
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
+        digest = digest_of(envelope)
         recorded = await self.ask_fence(
-            link, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision), patient=True
+            link, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest), patient=True
         )
-        if isinstance(recorded, Superseded):
-            await self.drop(link, delivery, envelope, recorded.why)
+        if isinstance(recorded, Superseded | Conflict):
+            await self.settle_stale(link, delivery, envelope, recorded)
             return None
         events = self._events(envelope, recorded, data)
         message = encode(next_message(envelope, recorded))
@@ -65,10 +69,29 @@ class Settlement:
         await link.intake.acknowledge(delivery)
         return recorded
 
-    async def drop(self, link: Link, delivery: Delivery, envelope: Envelope, why: str) -> None:
-        """Acknowledge a copy whose start is on record elsewhere; raises SessionLost."""
-        event(log, "copy.dropped", logging.WARNING, ticket=envelope.ticket, stamp=envelope.stamp, why=why)
-        await link.journal.write(self._event(EventName.DROPPED, envelope, {"why": why, "lane": self._lane}))
+    async def settle_stale(
+        self, link: Link, delivery: Delivery, envelope: Envelope, stale: Superseded | Conflict
+    ) -> None:
+        """Drop a copy whose start is on record elsewhere; keep another ticket under a taken id for a person.
+
+        Raises SessionLost.
+        """
+        if isinstance(stale, Superseded):
+            event(log, "copy.dropped", logging.WARNING, ticket=envelope.ticket, stamp=envelope.stamp, why=stale.why)
+            await link.journal.write(self._event(EventName.DROPPED, envelope, {"why": stale.why, "lane": self._lane}))
+        else:
+            kept = replace(
+                envelope,
+                ticket=distinguished(envelope.ticket, envelope.body),
+                reason=str(Reason.ID_CONFLICT),
+                detail=stale.why,
+            )
+            event(log, "id.conflict", logging.WARNING, ticket=envelope.ticket, kept_as=kept.ticket, why=stale.why)
+            data = {"reason": Reason.ID_CONFLICT, "detail": stale.why, "lane": self._lane}
+            await _both(
+                link.session.publish(self._topology.to_quarantine(kept.kind), encode(kept)),
+                link.journal.write(self._event(EventName.QUARANTINED, kept, data)),
+            )
         await link.intake.acknowledge(delivery)
 
     async def settle_malformed(self, link: Link, delivery: Delivery, malformed: Malformed) -> None:
@@ -134,6 +157,10 @@ class Settlement:
                 **data,
             }
             found.append(self._event(name, envelope, facts))
+        if decision.outcome is Outcome.INADMISSIBLE:
+            evidence = data.get("evidence") or {}
+            refusal = {"violations": evidence.get("violations", []), "bytes": len(envelope.body), "lane": self._lane}
+            found.append(self._event(EventName.REFUSED, envelope, refusal))
         ended = {"reason": decision.reason, "detail": decision.detail, "outcome": decision.outcome}
         if decision.verdict is Verdict.QUARANTINE:
             found.append(self._event(EventName.QUARANTINED, envelope, ended))
@@ -159,6 +186,11 @@ _NAMES: Final = {
     Outcome.OUTAGE: EventName.CLAIMED,
     Outcome.RELEASED: EventName.RELEASED,
 }
+
+
+def digest_of(envelope: Envelope) -> str:
+    """Return what tells a copy of a ticket from another one under its id; the body itself stays opaque (P11)."""
+    return hashlib.sha256(envelope.body).hexdigest()
 
 
 async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:

@@ -5,6 +5,7 @@ nothing itself (claim, verdict) and acknowledges nothing itself (settlement).
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -15,14 +16,14 @@ from consumer import metrics
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.endings import ended, order, unstarted, vanished
 from consumer.execution import Executor, RunReport
-from consumer.fence import Fence, FenceUnavailable, Superseded
+from consumer.fence import Fence, FenceUnavailable, Licensed
 from consumer.intake import Intake
 from consumer.journal import Journal
 from consumer.link import Link
 from consumer.policy import Policies, Policy
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
-from consumer.settlement import Settlement
+from consumer.settlement import Settlement, digest_of
 from consumer.verdict import Decision, Ending, decide, end_at_claim
 from gateway.contract.envelope import Envelope, Malformed, decode
 from gateway.contract.journal import Verdict
@@ -37,6 +38,8 @@ T = TypeVar("T")
 BEAT_SECONDS: Final = 5.0
 _RECONNECT_FIRST: Final = 0.2
 _RECONNECT_CAP: Final = 5.0
+_YOUNG_SECONDS: Final = 10.0
+_YOUNG_PAUSE_CAP: Final = 30.0
 _KILL_SECONDS: Final = 10.0
 """A killed worker's report is here long before this; past it the node ends without it."""
 _RECLAIM_MARGIN: Final = 1.0
@@ -55,6 +58,7 @@ class Supervisor:
         self._draining = asyncio.Event()
         self._link: Link | None = None
         self._regained_at: float | None = None
+        self._young = 0
         self._deliveries: set[asyncio.Task[None]] = set()
         self._running: dict[str, Link] = {}
 
@@ -79,8 +83,10 @@ class Supervisor:
         try:
             session = await self._unless_draining(self._open_session())
             while session is not None:
+                opened = time.monotonic()
                 await self._serve(session)
-                session = None if self._draining.is_set() else await self._regain_session()
+                lived = time.monotonic() - opened
+                session = None if self._draining.is_set() else await self._regain_session(lived)
         finally:
             beat.cancel()
             await asyncio.gather(beat, return_exceptions=True)
@@ -127,22 +133,32 @@ class Supervisor:
             if owner is link:
                 self._executor.revoke(run, outcome=Outcome.OUTAGE, grace=self._settings.lost_grace)
 
-    async def _regain_session(self) -> Session | None:
-        """Return the next session however long the broker is away, or None when told to drain meanwhile."""
+    async def _regain_session(self, lived: float) -> Session | None:
+        """Return the next session however long the broker is away, or None when told to drain meanwhile.
+
+        `lived` is how many seconds the last one did: sessions that die young, whatever of, are followed by a pause
+        that grows, or one bad delivery would spin the node, and its neighbours, up to the broker's delivery limit.
+        """
+        self._young = self._young + 1 if lived < _YOUNG_SECONDS else 0
+        if self._young > 1:
+            await self._drain_within(min(_RECONNECT_FIRST * 2**self._young, _YOUNG_PAUSE_CAP))
         pause = _RECONNECT_FIRST
         while not self._draining.is_set():
             try:
                 session = await self._unless_draining(self._open_session())
             except BrokerUnreachable as error:
                 event(log, "broker.unreachable", logging.WARNING, error=error, retry_after=round(pause, 2))
-                try:
-                    await asyncio.wait_for(self._draining.wait(), pause * random.uniform(0.5, 1.0))
-                except TimeoutError:
-                    pause = min(pause * 2, _RECONNECT_CAP)
+                await self._drain_within(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _RECONNECT_CAP)
             else:
                 self._regained_at = time.monotonic()
                 return session
         return None
+
+    async def _drain_within(self, seconds: float) -> None:
+        """Let time pass, less of it when told to drain."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._draining.wait(), seconds)
 
     async def _unless_draining(self, step: Coroutine[Any, Any, T]) -> T | None:
         """Await a step that may take long; None when told to drain first."""
@@ -214,13 +230,16 @@ class Supervisor:
             await link.intake.paused()
             await self._decide_and_settle(link, delivery, envelope, policy, unstarted(envelope, self._settings.name))
             return
+        digest = digest_of(envelope)
         answer = await self._settlement.ask_fence(
             link,
-            lambda: self._fence.license(envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time()),
+            lambda: self._fence.license(
+                envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time(), digest=digest
+            ),
         )
-        if isinstance(answer, Superseded):
+        if not isinstance(answer, Licensed):
             metrics.FENCE_DROPS.inc()
-            await self._settlement.drop(link, delivery, envelope, answer.why)
+            await self._settlement.settle_stale(link, delivery, envelope, answer)
             return
         started = self._settlement.started(envelope, examine=envelope.admission is None)
         if self._settings.lane is Lane.SUSPECTS:
@@ -293,10 +312,11 @@ class Supervisor:
         grace = self._settings.drain_grace
         event(log, "drain.begun", under_way=len(self._running), grace=grace)
         await link.intake.pause()
-        await self._settled_within(grace)
+        notice = min(self._settings.lost_grace, grace / 2)
+        await self._settled_within(grace - notice)
         for run in list(self._running):
-            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
-        await self._settled_within(_KILL_SECONDS)
+            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=notice)
+        await self._settled_within(notice + _KILL_SECONDS)
         await link.journal.flush()
         event(log, "drain.done", left=len(self._deliveries))
 

@@ -58,6 +58,8 @@ class Decision:
 
 
 _FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
+_DEPENDENCY_FLOOR: Final = 1.0
+"""Seconds: what is down now is down in the next moment, too."""
 _UNCHARGED_FLOOR: Final = frozenset({Outcome.LOST, Outcome.OUTAGE})
 
 
@@ -98,6 +100,8 @@ def decide(
         return Decision(verdict=Verdict.DISCARD if ends else Verdict.QUARANTINE, reason=over, **plan)
     suspect = _suspect(envelope, outcome)
     delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
+    if outcome is Outcome.DEPENDENCY:
+        delay = max(backoff(envelope.interruptions + 1, policy, jitter), min(policy.backoff_base, _DEPENDENCY_FLOOR))
     if outcome in _UNCHARGED_FLOOR:
         delay = max(delay, reclaim_floor)
     return Decision(

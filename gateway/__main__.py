@@ -9,6 +9,8 @@ import logging
 import sys
 from typing import Final
 
+from sqlalchemy.engine import make_url
+
 from gateway import __version__, broker
 from gateway.app import AddressTaken, DoorFailed, serve
 from gateway.contract import logs
@@ -71,7 +73,12 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
     print("settings: ok")
     for name in type(settings).model_fields:
         value = getattr(settings, name)
-        print(f"  {name} = {', '.join(map(broker.shown, value)) if name == 'broker_url' else value}")
+        match name:
+            case "broker_url":
+                value = ", ".join(map(broker.shown, value))
+            case "store_url" if value:
+                value = make_url(value).render_as_string(hide_password=True)
+        print(f"  {name} = {value}")
     print(f"vocabulary: {vocabulary.name}, {vocabulary.encoding.n_vocab} tokens")
     try:
         connection = await broker.connect(settings.broker_url, name="lazaretto-check", deadline=START_PATIENCE)

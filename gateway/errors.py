@@ -164,6 +164,26 @@ def not_acceptable() -> Problem:
     )
 
 
+def id_taken() -> Problem:
+    """409: the client's own id names another ticket already."""
+    return Problem(
+        code="id-taken",
+        status=409,
+        title="This id is taken",
+        detail="A ticket of this id was accepted with other contents. Send this one under an id of its own.",
+    )
+
+
+def key_reused() -> Problem:
+    """422: the idempotency key came with another ticket before."""
+    return Problem(
+        code="key-reused",
+        status=422,
+        title="This Idempotency-Key is used",
+        detail="The key came with a ticket of other contents before. Send this one under a key of its own.",
+    )
+
+
 def not_accepted(reason: str, retry_after: int) -> Problem:
     """503: no confirm; what became of the message is not known for certain, or it was not even sent."""
     return Problem(

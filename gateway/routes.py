@@ -3,10 +3,12 @@
 Owns reading requests and writing answers. Decides nothing: preflight admits or refuses, the publisher's fate accepts.
 """
 
+import hashlib
 import re
 import time
 from typing import Any, Final, assert_never
 
+import orjson
 from aiohttp import web
 
 from gateway import answers, errors, openapi
@@ -199,7 +201,13 @@ class Routes:
             traceparent=request.headers.get("traceparent"),
             tracestate=request.headers.get("tracestate"),
         )
-        fate = await self._door.tickets.submit(envelope)
+        digest = "" if ticket.id is None and key is None else _contents_digest(ticket)
+        known = self._door.tickets.accepted_as(envelope.ticket)
+        if known is not None and known != digest:
+            taken = errors.id_taken() if key is None else errors.key_reused()
+            return self._end(request, taken, outcome="refused", kind=ticket.kind)
+        # A repetition of what was accepted a moment ago is accepted already: the broker need not hold it twice.
+        fate = Fate.CONFIRMED if known else await self._door.tickets.submit(envelope, digest=digest)
         if fate is not Fate.CONFIRMED:
             return self._end(request, _closed(fate), outcome="unavailable", kind=ticket.kind)
         answer = self._answer(
@@ -276,6 +284,19 @@ def _ticket_id(ticket: Ticket, key: str | None) -> TicketId:
     if ticket.id is not None:
         return TicketId(ticket.id)
     return TicketId(uuid7()) if key is None else idempotent_ticket_id(ANONYMOUS, key)
+
+
+def _contents_digest(ticket: Ticket) -> str:
+    """Return a digest of what a ticket says, however it was wrapped: multipart boundaries change by themselves."""
+    attributes = orjson.dumps(ticket.attributes, option=orjson.OPT_SORT_KEYS)
+    parts: list[str | bytes] = [ticket.kind, ticket.subject or "", ticket.text, attributes]
+    for attachment in ticket.attachments:
+        parts += [attachment.name, attachment.content_type, attachment.content]
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
 
 
 def _admission(facts: Facts, now: float) -> Admission:

@@ -28,7 +28,7 @@ from gateway.contract.topology import Topology
 MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
 """What every supported broker takes in one message (16 MiB since 4.0), less room for the envelope (D07)."""
 _MAX_PORT: Final = 65535
-_PREFIX: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9_-]{1,32}){0,3}")
+_PREFIX: Final = re.compile(knobs.PREFIX_PATTERN)
 
 
 class Address(NamedTuple):

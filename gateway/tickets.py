@@ -74,10 +74,17 @@ class Tickets:
         self._store_url = store_url
         self._store: Store | None = None
         self._opening = asyncio.Lock()
-        self._accepted: OrderedDict[str, TicketStatus] = OrderedDict()
+        self._accepted: OrderedDict[str, tuple[TicketStatus, str]] = OrderedDict()
 
-    async def submit(self, envelope: Envelope) -> Fate:
+    def accepted_as(self, ticket: str) -> str | None:
+        """Return the digest of the contents that this door has lately accepted under an id, None if there are none."""
+        known = self._accepted.get(ticket)
+        return None if known is None else known[1]
+
+    async def submit(self, envelope: Envelope, *, digest: str) -> Fate:
         """Publish an admitted ticket; only `CONFIRMED` means accepted. Answers within the publish deadline.
+
+        `digest` is of the ticket's contents: what a repetition under the same id must agree with.
 
         A confirm that comes later is recorded all the same: the broker has the ticket, whatever the client was told.
         """
@@ -86,7 +93,7 @@ class Tickets:
             self._route,
             purpose=Purpose.TICKETS,
             deadline=self._deadline,
-            confirmed=lambda: self._record(envelope),
+            confirmed=lambda: self._record(envelope, digest),
         )
 
     def refuse(self, refusal: Refusal) -> None:
@@ -129,7 +136,10 @@ class Tickets:
         except (SQLAlchemyError, StoreVersion, OSError) as error:
             logs.event(log, "status_unavailable", logging.WARNING, error=error)
             raise StatusUnavailable from error
-        return found or self._accepted.get(ticket)
+        if found is not None:
+            return found
+        known = self._accepted.get(ticket)
+        return None if known is None else known[0]
 
     async def store_reachable(self) -> bool:
         """Tell whether the store of ticket states can be read now."""
@@ -145,9 +155,9 @@ class Tickets:
             await self._store.close()
             self._store = None
 
-    def _record(self, envelope: Envelope) -> None:
+    def _record(self, envelope: Envelope, digest: str) -> None:
         now = time.time()
-        self._accepted[envelope.ticket] = TicketStatus(
+        status = TicketStatus(
             ticket=envelope.ticket,
             kind=envelope.kind,
             state=TicketState.ACCEPTED,
@@ -157,6 +167,7 @@ class Tickets:
             client=envelope.admission.client if envelope.admission else None,
             detail=None,
         )
+        self._accepted[envelope.ticket] = (status, digest)
         if len(self._accepted) > MAX_REMEMBERED:
             self._accepted.popitem(last=False)
         facts = envelope.admission

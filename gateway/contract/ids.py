@@ -50,7 +50,12 @@ def adopted_ticket_id(*, correlation_id: str | None, message_id: str | None, bod
     The producer's own id is followed by eight digits of the body's digest, so that a producer that
     reuses one id for everything does not merge its items; an unfit id leaves the digest alone.
     """
-    digest = hashlib.sha256(body).hexdigest()
     given = correlation_id or message_id or ""
+    return distinguished(given, body) if given else TicketId(hashlib.sha256(body).hexdigest())
+
+
+def distinguished(given: str, body: bytes) -> TicketId:
+    """Return `given` followed by `~` and eight digits of the body's digest; where that is unfit, the digest alone."""
+    digest = hashlib.sha256(body).hexdigest()
     named = f"{given}~{digest[:8]}"
-    return TicketId(named if given and is_ticket_id(named) else digest)
+    return TicketId(named if is_ticket_id(named) else digest)

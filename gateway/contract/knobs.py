@@ -62,6 +62,9 @@ NAMES: Final = frozenset(
 )
 """Every setting's name as in `lazaretto.toml`; the environment has it in capitals, after `LAZARETTO_`."""
 
+PREFIX_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}(\.[a-z0-9_-]{1,32}){0,3}$"
+"""What may stand before the names of exchanges and queues."""
+
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|kB|KB|MB|GB)?")

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     INADMISSIBLE = "inadmissible"
     MALFORMED = "malformed"
     DELIVERY_LIMIT = "delivery_limit"
+    ID_CONFLICT = "id_conflict"
 
 
 CHARGED: Final = frozenset(

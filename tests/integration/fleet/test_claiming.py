@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -99,6 +100,8 @@ def test_stranger_that_fails_the_preflight_is_quarantined_without_a_start(house:
         lambda: [item for item in _items(house) if item["ticket"].startswith("odd~")], saying="the stranger is listed"
     )[0]
     assert shown["reason"] == "inadmissible"
+    refused = json.loads(house.command("rejections", "--json").stdout)
+    assert shown["ticket"] in str(refused)
     assert not house.starts(shown["ticket"])
     assert house.until(shown["ticket"], "quarantined")["attempts"] == 0
 
@@ -153,6 +156,20 @@ def test_store_that_stops_answering_holds_starts_back_and_frees_the_slot_when_it
     house.until("held-back", "done")
     assert len(house.starts("held-back")) == 1
     assert call("GET", f"{health}/readyz").status == 200
+
+
+def test_another_ticket_under_a_taken_id_is_refused_at_the_door_and_never_dropped_behind_it(house: House) -> None:
+    first = house.submit("good", "taken", "the first")
+    assert (first.status, house.submit("good", "taken", "the first").status) == (202, 202)
+    assert house.submit("good", "taken", "another").status == 409
+    assert house.submit("good", None, "one", Idempotency_Key="used").status == 202
+    assert house.submit("good", None, "two", Idempotency_Key="used").status == 422
+    house.until("taken", "done")
+    put(house, replace(encode(admitted("taken")), body=b"past another door"))
+    kept = eventually(lambda: [item for item in _items(house) if item["ticket"].startswith("taken~")])[0]
+    assert kept["reason"] == "id_conflict"
+    assert house.status("taken")["state"] == "done"
+    assert len(house.starts("taken")) == 1
 
 
 def _items(house: House) -> list[dict[str, str]]:

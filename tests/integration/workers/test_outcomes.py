@@ -113,11 +113,22 @@ def _pid_of(names: list[str]) -> str:
     return next(name.split("/")[2] for name in names if name.endswith("clear_refs"))
 
 
-async def test_revoked_run_that_listens_ends_in_its_own_words(pool: Pool, tmp_path: Path) -> None:
+async def test_revoked_run_that_listens_and_returns_has_given_up_and_is_not_done(pool: Pool, tmp_path: Path) -> None:
     waiting = order(f"wait {tmp_path / 'never'}")
     run = asyncio.create_task(pool.run(waiting))
     await asyncio.sleep(0)
     pool.revoke(waiting.run, outcome=Outcome.OUTAGE, grace=10)
+    report = await run
+    assert (report.outcome, report.code) == (Outcome.OUTAGE, "gave_up")
+
+
+async def test_revoked_run_that_finishes_its_work_within_the_grace_is_done(pool: Pool, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    deaf = order(f"deaf {gate}")
+    run = asyncio.create_task(pool.run(deaf))
+    await asyncio.sleep(0)
+    pool.revoke(deaf.run, outcome=Outcome.OUTAGE, grace=10)
+    gate.touch()
     assert (await run).outcome is Outcome.SUCCEEDED
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.fence import FenceUnavailable, Licensed, StoreFence, Superseded
+from consumer.fence import Conflict, FenceUnavailable, Licensed, StoreFence, Superseded
 from consumer.policy import Policy
 from consumer.verdict import Decision, Ending, decide
 from gateway.contract.envelope import Envelope
@@ -40,7 +40,7 @@ async def fence(url: str) -> AsyncIterator[StoreFence]:
 
 
 async def licensed(fence: StoreFence, which: Stamp) -> bool:
-    return isinstance(await fence.license("9417", which, holder="n1", now=1.0), Licensed)
+    return isinstance(await fence.license("9417", which, holder="n1", now=1.0, digest="d"), Licensed)
 
 
 async def test_a_stamp_is_licensed_once(fence: StoreFence) -> None:
@@ -66,30 +66,40 @@ async def test_two_nodes_never_license_one_stamp_twice(fence: StoreFence, url: s
 async def test_the_first_decision_about_a_start_stands(fence: StoreFence) -> None:
     await licensed(fence, stamp())
     failed = decision(Outcome.FAILED)
-    assert await fence.decide("9417", stamp(), failed) == failed
-    assert await fence.decide("9417", stamp(), decision(Outcome.LOST)) == failed
+    assert await fence.decide("9417", stamp(), failed, digest="d") == failed
+    assert await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="d") == failed
 
 
 async def test_a_decision_survives_the_node_that_took_it(fence: StoreFence, url: str) -> None:
     await licensed(fence, stamp())
     released = decision(Outcome.RELEASED)
-    await fence.decide("9417", stamp(), released)
+    await fence.decide("9417", stamp(), released, digest="d")
     other = await StoreFence.open(url)
-    assert await other.decide("9417", stamp(), decision(Outcome.LOST)) == released
+    assert await other.decide("9417", stamp(), decision(Outcome.LOST), digest="d") == released
     await other.close()
 
 
 async def test_nothing_starts_in_a_closed_generation_and_a_replay_opens_the_next(fence: StoreFence) -> None:
     await licensed(fence, stamp())
-    await fence.decide("9417", stamp(), decision(Outcome.SUCCEEDED))
+    await fence.decide("9417", stamp(), decision(Outcome.SUCCEEDED), digest="d")
     assert not await licensed(fence, stamp(attempt=2))
-    assert isinstance(await fence.decide("9417", stamp(attempt=2), decision(Outcome.LOST)), Superseded)
+    assert isinstance(await fence.decide("9417", stamp(attempt=2), decision(Outcome.LOST), digest="d"), Superseded)
     assert await licensed(fence, stamp(generation=1))
+
+
+async def test_another_body_under_a_taken_id_is_a_conflict_and_no_copy(fence: StoreFence) -> None:
+    await licensed(fence, stamp())
+    answer = await fence.license("9417", stamp(), holder="n1", now=1.0, digest="another")
+    assert isinstance(answer, Conflict)
+    await fence.decide("9417", stamp(), decision(Outcome.SUCCEEDED), digest="d")
+    assert isinstance(await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="another"), Conflict)
+    replayed = await fence.license("9417", stamp(generation=1), holder="n1", now=1.0, digest="edited")
+    assert isinstance(replayed, Licensed)
 
 
 async def test_a_decision_about_an_older_start_is_superseded(fence: StoreFence) -> None:
     await licensed(fence, stamp(attempt=2))
-    assert isinstance(await fence.decide("9417", stamp(), decision(Outcome.LOST)), Superseded)
+    assert isinstance(await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="d"), Superseded)
 
 
 async def test_a_store_that_cannot_write_refuses_instead_of_licensing(fence: StoreFence, tmp_path: Path) -> None:
