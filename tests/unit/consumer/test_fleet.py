@@ -15,7 +15,6 @@ class FleetMachine(RuleBasedStateMachine):
         self.mold = False
         self.processes: set[int] = set()
         self.doing: dict[int, str] = {}
-        self.done_by: dict[int, str] = {}
         self.ordered: set[str] = set()
         self.ended: dict[str, Cause] = {}
         self.killed: set[int] = set()
