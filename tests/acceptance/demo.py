@@ -47,12 +47,14 @@ def main() -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # the stage clears itself in bounded time
         complaints = stage.close()
-    if report.broken and not interrupted:
-        print(f"\n{stage.tails()}\n\nAll logs are in {folder}.")
+    kept = report.broken and not interrupted
+    if kept:
+        print(f"\n{stage.tails()}")
     else:
         shutil.rmtree(folder)
     code = INTERRUPTED if interrupted else report.end()
-    print("; ".join(complaints) or "Nothing is left of it: no process, no port, no file.", flush=True)
+    left = "no process, no port" + (f"; its logs are in {folder}" if kept else ", no file")
+    print("; ".join(complaints) or f"Nothing is left of it: {left}.", flush=True)
     return code or bool(complaints)
 
 

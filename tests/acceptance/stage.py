@@ -94,10 +94,12 @@ class Stage:
             self._programs.close()
         except AssertionError as failure:
             complaints.append(str(failure))
+        nodes = self.broker.pids  # its helpers are no children of ours
         self.broker.stop()
         self.webhook.stop()
-        left = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
-        complaints += [f"process {child.pid} is left: {' '.join(child.cmdline())[:80]}" for child in left]
+        left = {child.pid for child in psutil.Process().children(recursive=True)}
+        left |= {pid for pid in nodes.values() if psutil.pid_exists(pid)}
+        complaints += [f"process {pid} is left" for pid in sorted(left)]
         complaints += [f"the {name}'s port {port} is taken" for name, port in self._ports.items() if _listens(port)]
         return complaints
 
