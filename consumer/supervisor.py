@@ -296,7 +296,7 @@ class Supervisor:
             stamp=envelope.stamp,
             verdict=done.verdict,
             reason=done.reason or "-",
-            code=done.record.code if done.record else "-",
+            code=(done.record and done.record.code) or "-",
             delay=round(done.delay, 2),
             detail=done.detail or "-",
         )

@@ -230,7 +230,7 @@ class Routes:
                 kind=kind if kind is not None and is_kind(kind) else None,
                 status=what.status,
                 violations=[errors.violation_document(violation) for violation in refusal.violations],
-                size=refusal.facts.bytes,
+                size=refusal.facts.bytes or request.content_length or 0,  # what was not read was at least declared
                 body=body,
             )
         )

@@ -122,7 +122,7 @@ def _language(text: str) -> str:
 
 
 def _products(text: str) -> tuple[str, ...]:
-    named = Counter(word for word in _PRODUCT.findall(text) if not word.endswith(("Error", "Exception")))
+    named = Counter(word for word in _PRODUCT.findall(text) if not word.endswith(("Error", "Exception", "NoneType")))
     return tuple(word for word, _ in named.most_common(_MAX_PRODUCTS))
 
 
