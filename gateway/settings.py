@@ -21,6 +21,8 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.contract import knobs
 from gateway.contract.topology import Topology
@@ -89,11 +91,44 @@ def _broker_url(value: object) -> object:
     return urls
 
 
+def _store_url(value: object) -> object:
+    # The URL may hold a password, so no answer quotes it.
+    if not isinstance(value, str) or not value:
+        return value
+    try:
+        url = make_url(value)
+        dialect = url.get_dialect()
+        usable = dialect.is_async and dialect.name in {"sqlite", "postgresql"}
+        if usable:
+            dialect.import_dbapi()
+    except ImportError as error:
+        raise ValueError(f"the driver of this URL is not installed: {error}") from error
+    except (SQLAlchemyError, ValueError) as error:
+        raise ValueError("write sqlite+aiosqlite:///path/of/station.db") from error
+    if not usable:
+        raise ValueError("write sqlite+aiosqlite:///path/of/station.db: no other store can be used")
+    if dialect.name == "sqlite" and url.database in {None, "", ":memory:"}:
+        raise ValueError("name a file after sqlite+aiosqlite:///, which all programs share")
+    return value
+
+
+def _reached_as(value: object) -> object:
+    if (
+        isinstance(value, str)
+        and value
+        and (urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname)
+    ):
+        raise ValueError("write http://host:port or https://host")
+    return value
+
+
 Seconds = Annotated[float, BeforeValidator(knobs.duration)]
 Bytes = Annotated[int, BeforeValidator(knobs.size)]
 Listen = Annotated[Address, NoDecode, BeforeValidator(_address)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_broker_url)]
+StoreUrl = Annotated[str, BeforeValidator(_store_url)]
+WebAddress = Annotated[str, BeforeValidator(_reached_as)]
 Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
 
 
@@ -108,14 +143,12 @@ class _Shared(BaseSettings):
         description="RabbitMQ; several URLs, comma separated, for a cluster; amqps:// verifies certificates",
     )
     data: Path = Field(default=Path(".lazaretto"), description="folder for everything this machine keeps")
-    store_url: str = Field(default="", description="the station's store; empty: sqlite+aiosqlite:///<data>/station.db")
+    store_url: StoreUrl = Field(
+        default="", description="the station's store; empty: sqlite+aiosqlite:///<data>/station.db"
+    )
     prefix: str = Field(default="tickets", description="first part of every exchange and queue name")
     delay_unit: Seconds = Field(default=1.0, ge=0.001, le=60, description="shortest delay of a retry")
-    queue_settle: Seconds = Field(default=3.0, le=60, description="wait until a new queue's confirms are trusted")
     drain_grace: Seconds = Field(default=30.0, gt=0, description="time to finish at SIGTERM")
-    node_name: str = Field(
-        default_factory=socket.gethostname, min_length=1, max_length=64, description="this machine's name in records"
-    )
     log: Literal["console", "json"] = Field(default="console", description="form of the log: console or json")
 
     @classmethod
@@ -152,6 +185,10 @@ class DoorSettings(_Shared):
     """All that `python -m gateway` reads."""
 
     door: Listen = Field(default=Address("127.0.0.1", 8080), description="where the door listens")
+    node_name: str = Field(
+        default_factory=socket.gethostname, min_length=1, max_length=64, description="this machine's name in records"
+    )
+    queue_settle: Seconds = Field(default=3.0, le=60, description="wait until a new queue's confirms are trusted")
     trust_network: Switch = Field(
         default=False,
         description="on: listen beyond loopback without API keys, because only trusted machines reach this network",
@@ -192,7 +229,9 @@ class StationSettings(_Shared):
     """All that `python -m gateway.station` reads."""
 
     desk: Listen = Field(default=Address("127.0.0.1", 8081), description="where the reviewers' desk listens")
-    desk_url: str = Field(default="", description="the desk's address as reviewers reach it; empty: http://<desk>")
+    desk_url: WebAddress = Field(
+        default="", description="the desk's address as reviewers reach it; empty: http://<desk>"
+    )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
 
     @property

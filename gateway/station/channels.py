@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import apprise
 import orjson
@@ -99,11 +98,12 @@ class AppriseChannel:
     """One Apprise URL: Slack, mail, PagerDuty, a plain JSON hook, ..."""
 
     def __init__(self, url: str) -> None:
+        scheme = url.partition("://")[0] if "://" in url else "scheme-less"
         # The URL holds secrets; a name has to stay the same when URLs are reordered, and must not tell them.
-        self.name = f"apprise:{urlsplit(url).scheme}:{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+        self.name = f"apprise:{scheme}:{hashlib.sha256(url.encode()).hexdigest()[:8]}"
         self._service = apprise.Apprise()
         if not self._service.add(url):
-            raise ChannelUnusable(f"Apprise cannot read the {urlsplit(url).scheme or 'scheme-less'} URL")
+            raise ChannelUnusable(f"Apprise cannot read the {scheme} URL")
 
     async def send(self, notice: Notice) -> None:
         """Notify in a thread, since Apprise blocks."""
