@@ -86,7 +86,7 @@ class Session:
         Raises BrokerUnreachable or TopologyConflict.
         """
         failures: list[str] = []
-        amqp.read_any_text()
+        amqp.read_any_properties()
         for url in urls:
             try:
                 return await cls._open_at(url, topology, settle=settle, confirm_deadline=confirm_deadline)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from gateway.contract import unreadable
 from gateway.contract.history import History
 from gateway.contract.ids import UNKNOWN_KIND, TicketId, adopted_ticket_id, is_kind, is_ticket_id, uuid7
 from gateway.contract.outcomes import Stamp
@@ -194,6 +195,8 @@ class _Unreadable(Exception):
 
 def _read(wire: Wire) -> Envelope:
     headers = wire.headers
+    if unreadable.MARK in headers:
+        raise _Unreadable("its properties cannot be decoded")
     schema = headers.get("lz-schema")
     if schema != SCHEMA or isinstance(schema, bool):
         raise _Unreadable(f"lz-schema is {schema!r}, this version reads {SCHEMA}")

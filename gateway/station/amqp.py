@@ -8,21 +8,22 @@ from typing import Any, Final
 
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
-from pamqp import decode, encode
+from pamqp import commands, decode, encode, header
 
+from gateway.contract import unreadable
 from gateway.contract.wire import Wire
 
 _PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
 
 
-def read_any_text() -> None:
-    """Make the client library read properties and header names that are no UTF-8, with their odd bytes as escapes.
+def read_any_properties() -> None:
+    """Make the client read every message, whatever the bytes of its properties.
 
-    By itself it gives the whole connection up: one message by a producer that writes Latin-1 would come back to every
-    new connection and stop the intake for ever (P12, D45). Call it once, before the first connection.
+    By itself it gives the whole connection up over what it cannot decode: one such message would come back to every
+    new connection and stop the intake for ever (P12, D45). Harmless to call again.
     """
-    decode.METHODS["shortstr"] = _short_text
-    vars(decode)["short_str"] = _short_text  # header tables look it up here
+    decode.METHODS["shortstr"] = unreadable.short_text
+    setattr(header.ContentHeader, "unmarshal", _unmarshal)  # noqa: B010  assigning to a method is no type error this way
 
 
 def received(message: AbstractIncomingMessage) -> Wire:
@@ -83,9 +84,14 @@ def _encodable(value: Any) -> Any:
         case _:
             return value
 
+_plain_unmarshal: Final = header.ContentHeader.unmarshal
 
-def _short_text(value: bytes) -> tuple[int, str]:
-    if not value or len(value) <= value[0]:
-        raise ValueError("a short string that is longer than its frame")
-    end = 1 + value[0]
-    return end, value[1:end].decode("utf-8", "backslashreplace")
+
+def _unmarshal(self: header.ContentHeader, data: bytes) -> None:
+    try:
+        _plain_unmarshal(self, data)
+        readable = not unreadable.is_too_deep(self.properties.headers or {})
+    except Exception:  # noqa: BLE001  whatever a codec makes of hostile bytes, the message must get through
+        readable = False
+    if not readable:
+        self.properties = commands.Basic.Properties(headers=unreadable.headers(data))

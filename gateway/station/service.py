@@ -32,7 +32,7 @@ logger: Final = logging.getLogger("lazaretto.station")
 
 async def serve(settings: StationSettings) -> None:
     """Run until SIGTERM or SIGINT; raises BrokerUnreachable, TopologyConflict, ChannelUnusable, OSError (port)."""
-    amqp.read_any_text()
+    amqp.read_any_properties()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

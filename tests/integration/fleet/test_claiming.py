@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,9 +19,9 @@ from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
 from tests.support.house import House, call
-from tests.support.latin1 import publish_latin1
 from tests.support.plain import publish, take_and_vanish
 from tests.support.program import Programs
+from tests.support.stranger import nested_headers, publish_latin1, publish_raw
 from tests.support.waiting import eventually
 
 
@@ -124,6 +125,28 @@ def test_property_that_is_no_utf8_does_not_stop_the_intake(house: House) -> None
     put(house, encode(admitted("behind-latin-1")))
     house.until("behind-latin-1", "done")
     house.until(hashlib.sha256(b"caf").hexdigest(), "quarantined")
+
+
+@pytest.mark.parametrize("lane", ["work", "quarantine"])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        struct.pack(">HI", 0x2000, 6) + b"\x03\xe9\xe8\xe7t\x01",
+        struct.pack(">HQ", 0x0040, 2**64 - 1),
+        nested_headers(3000),
+    ],
+    ids=["header-name", "timestamp", "nested"],
+)
+def test_properties_that_no_codec_reads_end_in_quarantine_and_stop_nobody(
+    house: House, lane: str, properties: bytes
+) -> None:
+    body = f"{lane} {hashlib.sha256(properties).hexdigest()}".encode()
+    route = topology(house).to_lane(Lane.WORK) if lane == "work" else topology(house).to_quarantine("unknown")
+    asyncio.run(publish_raw(house.broker_url, route, body, properties=properties))
+    listed = hashlib.sha256(body).hexdigest()
+    shown = eventually(lambda: [item for item in _items(house) if item["ticket"] == listed])[0]
+    assert shown["reason"] == "malformed"
+    house.warm_up()
 
 
 def test_strangers_own_headers_of_any_type_travel_through_its_retries(house: House) -> None:

@@ -18,7 +18,7 @@ from gateway.embedded import EmbeddedBroker
 from gateway.station.store import Store
 from gateway.station.tables import refusals
 from tests.integration.station.conftest import Producers, Station, depth
-from tests.support.latin1 import publish_latin1
+from tests.support.stranger import publish_latin1
 from tests.support.waiting import eventually, soon
 
 Killer = Callable[..., Envelope]

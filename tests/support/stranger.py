@@ -1,27 +1,32 @@
-"""A producer of another age: it writes Latin-1 where AMQP says UTF-8, which no client library of ours would do."""
+"""A producer of another age or with bad intent: its properties are bytes that no client library of ours would write."""
 
 import asyncio
+import struct
 from urllib.parse import urlsplit
 
-from pamqp import base, commands, frame, header
+from pamqp import base, commands, frame
 from pamqp import body as content
 
 from gateway.contract.topology import Route
 
-_STAND_IN = "QQQQ"
-"""What the frames are written with, to be replaced by bytes that are no UTF-8 and as many."""
+_HEADER_FRAME = 2
+_FRAME_END = b"\xce"
 
 
 async def publish_latin1(url: str, route: Route, body: bytes, *, named: str) -> None:
     """Publish `body` with `named`, in Latin-1, as its correlation id; returns when the broker has closed politely."""
     raw = named.encode("latin-1")
-    stand_in = (_STAND_IN * len(raw))[: len(raw)]
+    await publish_raw(url, route, body, properties=struct.pack(">HB", 0x0400, len(raw)) + raw)
+
+
+async def publish_raw(url: str, route: Route, body: bytes, *, properties: bytes) -> None:
+    """Publish `body` with `properties` as they are: flags, then the values that they announce (AMQP 0-9-1, 4.2.6.1)."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
 
-    def write(channel: int, *frames: base.Frame | header.ContentHeader) -> None:
+    def write(channel: int, *frames: base.Frame) -> None:
         for each in frames:
-            writer.write(frame.marshal(each, channel).replace(stand_in.encode(), raw))
+            writer.write(frame.marshal(each, channel))
 
     writer.write(b"AMQP\x00\x00\x09\x01")
     await _answer(reader)
@@ -31,14 +36,22 @@ async def publish_latin1(url: str, route: Route, body: bytes, *, named: str) -> 
     await _answer(reader)
     write(1, commands.Channel.Open())
     await _answer(reader)
-    properties = commands.Basic.Properties(correlation_id=stand_in, delivery_mode=2)
     write(1, commands.Basic.Publish(exchange=route.exchange, routing_key=route.key))
-    write(1, header.ContentHeader(body_size=len(body), properties=properties))
+    head = struct.pack(">HHQ", commands.Basic.frame_id, 0, len(body)) + properties
+    writer.write(struct.pack(">BHI", _HEADER_FRAME, 1, len(head)) + head + _FRAME_END)
     writer.write(frame.marshal(content.ContentBody(body), 1))
     write(1, commands.Channel.Close(200, "", 0, 0))
     await _answer(reader)
     writer.close()
     await writer.wait_closed()
+
+
+def nested_headers(depth: int) -> bytes:
+    """Return properties with nothing but header tables in header tables."""
+    table = b""
+    for _ in range(depth):
+        table = b"\x01nF" + struct.pack(">I", len(table)) + table
+    return struct.pack(">HI", 0x2000, len(table)) + table
 
 
 async def _answer(reader: asyncio.StreamReader) -> None:
