@@ -27,10 +27,9 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16be"),
 )
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# One step over valid JSON: everything up to and with the next bracket or key. The lookahead tells a value from a key.
-_STEP = re.compile(
-    rb'(?:[^"{}\[\]]++|' + _STRING + rb"(?![ \t\r\n]*+:))*+(?:([{}\[\]])|(" + _STRING + rb")[ \t\r\n]*+:)", re.DOTALL
-)
+# No possessive group with a choice or an end to look for in it: CPython before 3.11.5 matches those wrongly.
+_STEP = re.compile(_STRING + rb"([ \t\r\n]*+:)?|[{}\[\]]", re.DOTALL)
+"""A string, which a colon makes a key, or a bracket."""
 _NUMBER = re.compile(_STRING + rb"|(-?[0-9]++(?![.eE])|[0-9.eE+-]++)", re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _LONGEST_INTEGER = 20
@@ -117,21 +116,21 @@ def _short_integer(digits: str) -> None:
 def _structure(body: bytes, max_depth: int) -> Violation | None:
     """Depth and duplicate keys of JSON that is known to be well-formed."""
     open_objects: list[set[bytes]] = []
-    position = 0
-    while (step := _STEP.match(body, position)) is not None:
-        position = step.end()
-        match step[1]:
-            case None:
-                key = _unescaped(step[2])
+    for step in _STEP.finditer(body):
+        match step[0][:1]:
+            case b'"' if step[1] is None:
+                pass  # a value
+            case b'"':
+                key = _unescaped(step[0][: step.start(1) - step.start()])
                 if key in open_objects[-1]:
                     name = quoted(key[1:-1].decode("utf-8", "replace"))
-                    message = f"the key {name} comes twice in one object, again at byte {step.start(2)}"
-                    return Violation(rule=Rule.JSON_DUPLICATE_KEY, message=message, offset=step.start(2))
+                    message = f"the key {name} comes twice in one object, again at byte {step.start()}"
+                    return Violation(rule=Rule.JSON_DUPLICATE_KEY, message=message, offset=step.start())
                 open_objects[-1].add(key)
             case b"{" | b"[":
                 open_objects.append(set())
                 if len(open_objects) > max_depth:
-                    return _nesting(limit=max_depth, actual=len(open_objects), unit="levels", offset=step.start(1))
+                    return _nesting(limit=max_depth, actual=len(open_objects), unit="levels", offset=step.start())
             case _:
                 open_objects.pop()
     return None

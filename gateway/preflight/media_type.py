@@ -14,7 +14,7 @@ MAX_BYTES = 255
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _ESSENCE = re.compile(rf"[ \t]*+({_TOKEN}/{_TOKEN})[ \t]*+")
-_PARAMETER = re.compile(rf';[ \t]*+(?:({_TOKEN})[ \t]*+=[ \t]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^;"\s]*+)[ \t]*+)?+')
+_PARAMETER = re.compile(rf';[ \t]*+(?:({_TOKEN})[ \t]*+=[ \t]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^;"\s]*+)[ \t]*+)?')
 _ESCAPED = re.compile(r'\\(["\\])')
 
 
