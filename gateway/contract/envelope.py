@@ -24,10 +24,12 @@ MAX_SPENT: Final = 2**53
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
-_MAX_CONTENT_TYPE: Final = 255
+_MAX_SHORT: Final = 255
 _MAX_FOREIGN: Final = 1024
 _MAX_RAW_HEADERS: Final = 4096
 _MAX_COUNT: Final = 2**31 - 1
+_MAX_FIGURE: Final = 2**53
+"""Largest number in a table; beyond it, codecs begin to disagree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +169,8 @@ def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
         message_id=uuid7(),
         correlation_id=malformed.ticket,
         type=malformed.kind,
-        content_type=clip(malformed.wire.content_type, _MAX_CONTENT_TYPE) if malformed.wire.content_type else None,
-        content_encoding=malformed.wire.content_encoding,
+        content_type=_short(malformed.wire.content_type),
+        content_encoding=_short(malformed.wire.content_encoding),
         timestamp=malformed.wire.timestamp,
         app_id=APP_ID,
     )
@@ -212,14 +214,14 @@ def _read(wire: Wire) -> Envelope:
             ticket=TicketId(wire.correlation_id),
             kind=wire.type,
             body=wire.body,
-            content_type=wire.content_type or "application/octet-stream",
-            content_encoding=wire.content_encoding,
+            content_type=_short(wire.content_type) or "application/octet-stream",
+            content_encoding=_short(wire.content_encoding),
             submitted_at=wire.timestamp or 0.0,
             attempt=_count(headers, "lz-attempt", least=1),
             crashes=_count(headers, "lz-crashes"),
             interruptions=_count(headers, "lz-interruptions"),
             generation=_count(headers, "lz-generation"),
-            spent=Spent() if spent is None else Spent(tokens=int(spent["tokens"]), usd=float(spent["usd"])),
+            spent=Spent() if spent is None else _spent(spent),
             admission=None if admission is None else _admission(admission),
             history=History() if history is None else History.decode(history),
             suspect=_text(headers, "lz-suspect"),
@@ -238,8 +240,8 @@ def _adopt(wire: Wire) -> Envelope:
         ticket=adopted_ticket_id(correlation_id=wire.correlation_id, message_id=wire.message_id, body=wire.body),
         kind=_kind(wire),
         body=wire.body,
-        content_type=clip(wire.content_type, _MAX_CONTENT_TYPE) if wire.content_type else "application/octet-stream",
-        content_encoding=wire.content_encoding,
+        content_type=_short(wire.content_type) or "application/octet-stream",
+        content_encoding=_short(wire.content_encoding),
         submitted_at=wire.timestamp or 0.0,
         traceparent=_lenient_text(wire.headers, "traceparent"),
         tracestate=_lenient_text(wire.headers, "tracestate"),
@@ -298,20 +300,53 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
 
 def _admission(table: Mapping[str, Any]) -> Admission:
     return Admission(
-        bytes=int(table["bytes"]),
+        bytes=_figure(table["bytes"]),
         charset=str(table["charset"]),
-        tokens=int(table["tokens"]),
+        tokens=_figure(table["tokens"]),
         exact=bool(table["exact"]),
-        attachments=int(table["attachments"]),
+        attachments=_figure(table["attachments"]),
         client=str(table["client"]),
-        admitted_at=int(table["admitted-at"]) / 1000,
+        admitted_at=_figure(table["admitted-at"]) / 1000,
     )
+
+
+def _spent(table: Mapping[str, Any]) -> Spent:
+    usd = float(table["usd"])
+    if not 0 <= usd <= _MAX_FIGURE:
+        raise ValueError("usd is no amount")
+    return Spent(tokens=_figure(table["tokens"]), usd=usd)
+
+
+def _figure(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_FIGURE:
+        raise ValueError(f"{value!r} is no figure")
+    return value
+
+
+def _short(text: str | None) -> str | None:
+    """Return a property's text within what AMQP can carry: odd bytes grow when they are read as escapes."""
+    return None if text is None else clip(text, _MAX_SHORT)
 
 
 def _foreign(headers: Mapping[str, Any]) -> dict[str, Any]:
     ours = ("lz-", "x-")
     traces = ("traceparent", "tracestate")
-    return {name: value for name, value in headers.items() if not name.startswith(ours) and name not in traces}
+    return {
+        name: _writable(value) for name, value in headers.items() if not name.startswith(ours) and name not in traces
+    }
+
+
+def _writable(value: Any) -> Any:
+    """Return a header's value in types that every client library writes as it reads them; others become text."""
+    match value:
+        case None | bool() | int() | str() | bytes() | bytearray():
+            return value
+        case Mapping():
+            return {name: _writable(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_writable(inner) for inner in value]
+        case _:
+            return str(value)
 
 
 def _bounded(headers: Mapping[str, Any], limit: int) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from gateway.contract.text import clip
 MAX_RUNS: Final = 16
 MAX_BYTES: Final = 4096
 _MAX_NAME: Final = 64
+_MAX_TIME: Final = 1e11
+"""Seconds; a date long after everybody's, and still a date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,10 @@ class RunRecord:
     def unpacked(cls, row: Any) -> "RunRecord":
         """Read one positional record; raises ValueError or TypeError when it is not one."""
         attempt, outcome, node, worker, started, seconds, code = row
+        if not (0 < int(attempt) < 2**31 and 0 <= int(worker) < 2**31):
+            raise ValueError("a count that is none")
+        if not (0 <= float(started) <= _MAX_TIME and 0 <= float(seconds) <= _MAX_TIME):
+            raise ValueError("a time that is none")
         return cls(
             attempt=int(attempt),
             outcome=Outcome(outcome),
@@ -93,5 +99,5 @@ class History:
         try:
             left_out, *rows = orjson.loads(text)
             return cls(tuple(RunRecord.unpacked(row) for row in rows), int(left_out))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"not a run history: {error}") from error

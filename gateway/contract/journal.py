@@ -4,6 +4,7 @@ Owns the bytes of the journal queue. One message holds many events; order of arr
 carries its stamp (P18) and its own id (so that a batch stored twice is stored once).
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +20,8 @@ VERSION: Final = 1
 MAX_BATCH_EVENTS: Final = 512
 MAX_BATCH_BYTES: Final = 1 << 20
 _MAX_DATA_TEXT: Final = 16 * 1024
+_MAX_DEPTH: Final = 8
+_MAX_NUMBER: Final = 2**53
 
 
 class EventName(StrEnum):
@@ -122,6 +125,42 @@ def decode(body: bytes) -> tuple[Event, ...]:
         raise ValueError(f"not a journal batch: {type(error).__name__}: {error}") from error
 
 
+def decode_each(body: bytes) -> tuple[tuple[Event, ...], bytes | None]:
+    """Read every event of a batch that this version can read, and return the others as a batch of their own, or None.
+
+    Raises ValueError when it is no batch at all.
+    """
+    events, others = [], []
+    for row in _rows(body):
+        try:
+            events.append(_event(row))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            others.append(row)
+    return tuple(events), _batch(others) if others else None
+
+
+def halves(body: bytes) -> tuple[bytes, ...]:
+    """Return a batch as two batches, or nothing when it cannot be divided any more."""
+    try:
+        rows = _rows(body)
+        middle = len(rows) // 2
+        return (_batch(rows[:middle]), _batch(rows[middle:])) if middle else ()
+    except ValueError:
+        return ()
+
+
+def _rows(body: bytes) -> list[Any]:
+    rows = orjson.loads(body)
+    if not isinstance(rows, list):
+        raise ValueError(f"not a journal batch: {type(rows).__name__}, not a list of events")  # noqa: TRY004
+    return rows
+
+
+def _batch(rows: list[Any]) -> bytes:
+    # Not orjson: it reads what nests deeper than it writes.
+    return json.dumps(rows, separators=(",", ":")).encode()
+
+
 def _row(event: Event) -> bytes:
     return orjson.dumps(
         {
@@ -134,7 +173,7 @@ def _row(event: Event) -> bytes:
             "node": event.node,
             "stamp": [event.stamp.generation, event.stamp.attempt, event.stamp.interruptions],
             "crashes": event.crashes,
-            "data": _clean(event.data),
+            "data": _clean(event.data, _MAX_DEPTH),
         },
         option=orjson.OPT_NON_STR_KEYS,
     )
@@ -164,19 +203,26 @@ def _event(row: Any) -> Event:
     )
 
 
-def _clean(value: Any) -> Any:
-    """Bound every text in an event's data, as valid UTF-8; the end of a log tail matters more than its start."""
+def _clean(value: Any, depth: int) -> Any:
+    """Bound an event's data: depth, lengths, numbers, and every text as valid UTF-8.
+
+    The end of a log tail matters more than its start. Never raises: what an event says may come from a worker.
+    """
     match value:
         case str():
             return clip(value, _MAX_DATA_TEXT)
-        case Mapping():
+        case None | bool():
+            return value
+        case int() | float():
+            return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else str(value)
+        case Mapping() if depth:
             return {
                 clip(str(name), 128): clip_tail(item, _MAX_DATA_TEXT)
                 if name == "log_tail" and isinstance(item, str)
-                else _clean(item)
+                else _clean(item, depth - 1)
                 for name, item in value.items()
             }
-        case list() | tuple():
-            return [_clean(item) for item in value[:64]]
+        case list() | tuple() if depth:
+            return [_clean(item, depth - 1) for item in value[:64]]
         case _:
-            return value
+            return clip(f"({type(value).__name__})", _MAX_DATA_TEXT)

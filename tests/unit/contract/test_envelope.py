@@ -1,11 +1,13 @@
 """The envelope's two directions, its bounds, and its refusal to guess."""
 
+from datetime import UTC
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer import amqp
 from gateway.contract.envelope import Admission, Envelope, Malformed, Spent, decode, encode, encode_malformed, supersede
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId
@@ -187,3 +189,41 @@ def test_the_bytes_of_the_wire_contract_are_pinned() -> None:
         "lz-history": '[0,[1,"crashed","n1",7,1.25,0.5,"signal:9"]]',
         "lz-suspect": "crashed",
     }
+
+
+foreign_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.binary(max_size=20)
+    | st.datetimes(timezones=st.just(UTC))
+    | st.decimals(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+lz_values = (
+    foreign_values
+    | st.fixed_dictionaries({"tokens": foreign_values, "usd": foreign_values})
+    | st.fixed_dictionaries(
+        dict.fromkeys(["bytes", "charset", "tokens", "exact", "attachments", "client", "admitted-at"], foreign_values)
+    )
+    | st.sampled_from(['[0,[1,"lost","n",1,1e300,1.0,""]]', "[1e400]", "[0]"])
+)
+
+
+@given(
+    headers=st.fixed_dictionaries(
+        {"lz-schema": st.just(1), "lz-attempt": st.just(1), "lz-crashes": st.just(0)}
+        | {"lz-interruptions": st.just(0), "lz-generation": st.just(0)},
+        optional={"lz-history": lz_values, "lz-admission": lz_values, "lz-spent": lz_values, "other": foreign_values},
+    )
+    | st.dictionaries(st.text(min_size=1, max_size=8), foreign_values, max_size=4),
+    short=st.none() | st.text(max_size=400),
+)
+def test_whatever_can_be_read_can_be_written_again(headers: dict[str, Any], short: str | None) -> None:
+    wire = Wire(body=b"x", headers=headers, correlation_id="9417", type="k", content_type=short, content_encoding=short)
+    item = decode(wire)
+    again = encode_malformed(item, reason="malformed") if isinstance(item, Malformed) else encode(item)
+    amqp.properties(again).marshal()
