@@ -145,7 +145,7 @@ def halves(body: bytes) -> tuple[bytes, ...]:
         rows = _rows(body)
         middle = len(rows) // 2
         return (_batch(rows[:middle]), _batch(rows[middle:])) if middle else ()
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
 
 

@@ -5,6 +5,7 @@ one `Arrival`.
 """
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,9 +13,11 @@ from typing import Final
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Admission, Envelope, Malformed
 from gateway.contract.history import History, RunRecord
+from gateway.contract.ids import UNKNOWN_KIND, TicketId
 from gateway.contract.outcomes import CHARGED, Outcome, Reason, Stamp
 from gateway.contract.wire import Wire
 
+MAX_TICKET_ID: Final = 128
 _RAW_HEADERS: Final = "lz-raw-headers"
 _UNCHARGED_RETURNS: Final = frozenset({Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY})
 
@@ -69,10 +72,27 @@ def read(wire: Wire) -> Arrival:
             return _malformed(found, digest)
 
 
-def named_apart(arrival: Arrival) -> Arrival:
-    """Return the arrival under a name of its own: another item already has its ticket id and generation."""
-    suffix = f"~{arrival.digest[:16]}" + ("~raw" if arrival.malformed else "")
-    return replace(arrival, ticket=arrival.ticket[: 128 - len(suffix)] + suffix)
+def unreadable(wire: Wire, error: Exception) -> Arrival:
+    """Return what can be said of any message at all: its body's digest, and that it could not be read."""
+    digest = hashlib.sha256(wire.body).hexdigest()
+    detail = f"could not be read: {type(error).__name__}"
+    return _malformed(
+        Malformed(detail=detail, ticket=TicketId(digest), kind=UNKNOWN_KIND, wire=replace(wire, headers={})), digest
+    )
+
+
+def named(arrival: Arrival) -> Iterator[Arrival]:
+    """Yield the arrival under its own ticket id, then under names for when other items have that one; without an end.
+
+    Whoever chooses ticket ids can take any of these names beforehand, so no number of them is enough.
+    """
+    yield arrival
+    mark = "~raw" if arrival.malformed else ""
+    yield _called(arrival, f"~{arrival.digest[:16]}{mark}")
+    for number in itertools.count(1):
+        # A long id is cut to make room, hence the whole of it is in the digest.
+        identity = hashlib.sha256(f"{arrival.ticket}\0{arrival.digest}\0{number}".encode()).hexdigest()
+        yield _called(arrival, f"~{identity[:32]}{mark}")
 
 
 def generation_runs(arrival: Arrival, known_before: int) -> dict[Stamp, RunRecord]:
@@ -93,6 +113,10 @@ def charged_attempts(arrival: Arrival, runs: dict[Stamp, RunRecord]) -> int:
     """Return how many charged starts the item had in this generation, as far as it can tell itself."""
     told = [stamp.attempt for stamp, record in runs.items() if record.outcome in CHARGED]
     return max([arrival.stamp.attempt - 1, *told])
+
+
+def _called(arrival: Arrival, suffix: str) -> Arrival:
+    return replace(arrival, ticket=arrival.ticket[: MAX_TICKET_ID - len(suffix)] + suffix)
 
 
 def _stamped(records: tuple[RunRecord, ...], generation: int, interruptions: int) -> Iterator[tuple[Stamp, RunRecord]]:

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.outcomes import Standing, TicketState
 from gateway.station import ledger, standings
 from gateway.station.amqp import freeze
-from gateway.station.arrival import Arrival, charged_attempts, generation_runs, named_apart
+from gateway.station.arrival import Arrival, charged_attempts, generation_runs
+from gateway.station.arrival import named as names
 from gateway.station.standings import Report
 from gateway.station.tables import alerts, document, items, storable
 
@@ -59,7 +60,8 @@ async def take_in(
     )
     runs = generation_runs(named, before or 0)
     attempts = charged_attempts(named, runs)
-    await transaction.execute(sa.insert(items).values(**_row(named, attempts, now), spool_path=spool_path))
+    row = {**_row(named, attempts, now), "came_as": arrival.ticket, "spool_path": spool_path}
+    await transaction.execute(sa.insert(items).values(**row))
     await ledger.post_history(transaction, ticket=named.ticket, kind=named.kind, runs_by_stamp=runs, at=now)
     await announce(
         transaction,
@@ -112,16 +114,17 @@ async def announce(
 
 
 async def _unless_known(transaction: AsyncConnection, arrival: Arrival) -> Arrival | None:
-    for candidate in (arrival, named_apart(arrival)):
-        query = sa.select(items.c.digest, items.c.malformed).filter_by(
+    known_as = (arrival.ticket, arrival.digest, arrival.malformed)
+    for candidate in names(arrival):
+        query = sa.select(items.c.came_as, items.c.digest, items.c.malformed).filter_by(
             ticket=candidate.ticket, generation=candidate.generation
         )
         row = (await transaction.execute(query)).one_or_none()
         if row is None:
             return candidate
-        if (row.digest, bool(row.malformed)) == (arrival.digest, arrival.malformed):
+        if (row.came_as, row.digest, bool(row.malformed)) == known_as:
             return None
-    raise AssertionError(f"two bodies share 64 bits of their digests: {arrival.digest}")
+    raise AssertionError("there is always another name")
 
 
 def _row(arrival: Arrival, attempts: int, now: float) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Moves what arrives for the station into the store, one transaction for a batch, then acknowledges.
 
 Owns the only acknowledgements of the station. Never acknowledges what is not committed, and never cycles: what cannot
-be stored as it is becomes a minimal row and a raw file (P19); a store that cannot be written keeps everything waiting.
+be stored as it is goes to salvage, alone; a store that cannot be written keeps everything waiting.
 """
 
 import asyncio
 import logging
-import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +18,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway import broker
 from gateway.contract import journal
-from gateway.contract.history import History
 from gateway.contract.logs import event
 from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
-from gateway.station import holding, ledger, standings
+from gateway.station import holding, ledger
 from gateway.station.amqp import received
+from gateway.station.salvage import Salvage, is_of_the_message
 from gateway.station.spool import Spool
 from gateway.station.store import Store
-from gateway.station.tables import spooled, storable
 from gateway.station.vitals import Vitals
 
-PREFETCH_ITEMS: Final = 32
+PREFETCH_ITEMS: Final = 4
+"""Few, since each may be as large as the broker lets a message be, and all of them are in memory together."""
 PREFETCH_JOURNAL: Final = 128
 CONNECT_DEADLINE: Final = 10.0
 WATCH: Final = 5.0
@@ -41,18 +40,6 @@ _PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 logger: Final = logging.getLogger("lazaretto.keeper")
 
-_UNSTORABLE: Final = (
-    sa.exc.DataError,
-    sa.exc.IntegrityError,
-    sa.exc.ProgrammingError,
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    RecursionError,
-    struct.error,
-)
-"""What a message of its own makes go wrong. Everything else a store says is about the store."""
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
 Save = Callable[[AsyncConnection, Wire], Awaitable[None]]
@@ -65,6 +52,8 @@ class _Line:
     queue: str
     prefetch: int
     save: Save
+    divide: Callable[[Wire], Sequence[Wire]]
+    """What to try one by one where the store does not take a message as a whole."""
     waiting: asyncio.Queue[AbstractIncomingMessage | None]
     arrived: int = 0
 
@@ -97,7 +86,7 @@ class Keeper:
         self._urls = urls
         self._topology = topology
         self._store = store
-        self._spool = spool
+        self._salvage = Salvage(store=store, spool=spool, channels=channels)
         self._channels = channels
         self._vitals = vitals
 
@@ -125,8 +114,8 @@ class Keeper:
     async def _session(self, connection: AbstractConnection, stop: asyncio.Event) -> None:
         ended = asyncio.Event()
         lines = (
-            self._line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_item),
-            self._line(self._topology.journal_queue, PREFETCH_JOURNAL, self._save_events),
+            _line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_item, lambda _: ()),
+            _line(self._topology.journal_queue, PREFETCH_JOURNAL, self._save_events, _halves),
         )
         async with asyncio.TaskGroup() as group:
             for line in lines:
@@ -145,9 +134,6 @@ class Keeper:
                 line.waiting.put_nowait(None)
             for watcher in watchers:
                 watcher.cancel()
-
-    def _line(self, queue: str, prefetch: int, save: Save) -> _Line:
-        return _Line(queue=queue, prefetch=prefetch, save=save, waiting=asyncio.Queue())
 
     async def _consume(self, connection: AbstractConnection, line: _Line, ended: asyncio.Event) -> None:
         channel: AbstractChannel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
@@ -190,15 +176,16 @@ class Keeper:
             async with self._store.writing() as transaction:
                 for wire in wires:
                     await line.save(transaction, wire)
-        except (*_UNSTORABLE, sa.exc.StatementError) as error:
-            if not _is_of_the_message(error):
+        except Exception as error:
+            if not is_of_the_message(error):
                 raise
-            if len(wires) > 1:
-                # Only the one that cannot be stored may suffer for it.
-                for wire in wires:
-                    await self._save(line, [wire])
-            else:
-                await self._set_aside(line, wires[0], error)
+            # Only what cannot be stored may suffer for it.
+            parts = wires if len(wires) > 1 else line.divide(wires[0])
+            for part in parts:
+                await self._save(line, [part])
+            if not parts:
+                is_item = line.queue == self._topology.quarantine_queue
+                await self._salvage.keep(wires[0], source=line.queue, error=error, is_item=is_item)
 
     async def _save_item(self, transaction: AsyncConnection, wire: Wire) -> None:
         found = arrivals.read(wire)
@@ -209,27 +196,12 @@ class Keeper:
             event(logger, "item.stored", ticket=name, generation=found.generation, reason=found.reason)
 
     async def _save_events(self, transaction: AsyncConnection, wire: Wire) -> None:
-        await ledger.post(transaction, journal.decode(wire.body))
-
-    async def _set_aside(self, line: _Line, wire: Wire, error: Exception) -> None:
-        """Keep a raw file of what the store does not take, and as much of a row as it does (P19)."""
-        path = await asyncio.to_thread(self._spool.keep, wire, source=line.queue, error=repr(error))
-        event(logger, "message.spooled", logging.ERROR, queue=line.queue, path=path, error=error)
-        row = {"path": str(path), "at": time.time(), "source": line.queue, "error": storable(repr(error))}
-        async with self._store.writing() as transaction:
-            statement = standings.insert(transaction.dialect.name, spooled).on_conflict_do_nothing()
-            await transaction.execute(statement, [row])
-        if line.queue != self._topology.quarantine_queue:
-            return
-        minimal = _minimal(arrivals.read(wire), error)
-        try:
-            async with self._store.writing() as transaction:
-                await holding.take_in(
-                    transaction, minimal, channels=self._channels, now=time.time(), spool_path=str(path)
-                )
-        except _UNSTORABLE as worse:
-            # The file is safe and on record; a message that allows no row at all must not come back for ever.
-            event(logger, "message.rowless", logging.CRITICAL, path=path, error=worse)
+        events, others = journal.decode_each(wire.body)
+        await ledger.post(transaction, events)
+        if others is not None:
+            error = ValueError("events that this version cannot read")
+            source = self._topology.journal_queue
+            await self._salvage.write_raw(transaction, replace(wire, body=others), source=source, error=error)
 
     async def _watch(self, connection: AbstractConnection, lines: Sequence[_Line], ended: asyncio.Event) -> None:
         """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""
@@ -246,20 +218,12 @@ class Keeper:
                     ended.set()
 
 
-def _is_of_the_message(error: Exception) -> bool:
-    """Tell what a message made go wrong from what is wrong with the store; a bare StatementError is a value's fault."""
-    return isinstance(error, _UNSTORABLE) or not isinstance(error, sa.exc.DBAPIError)
+def _line(queue: str, prefetch: int, save: Save, divide: Callable[[Wire], Sequence[Wire]]) -> _Line:
+    return _Line(queue=queue, prefetch=prefetch, save=save, divide=divide, waiting=asyncio.Queue())
 
 
-def _minimal(found: arrivals.Arrival, error: Exception) -> arrivals.Arrival:
-    """Return what any store can hold of an arrival; its whole message is in the spool."""
-    return replace(
-        found,
-        detail=f"kept as a raw file, because it could not be stored: {error!r}",
-        history=History(),
-        admission=None,
-        wire=Wire(body=b"", message_id=None),
-    )
+def _halves(wire: Wire) -> list[Wire]:
+    return [replace(wire, body=half) for half in journal.halves(wire.body)]
 
 
 async def _set_when(happens: Awaitable[object], ended: asyncio.Event) -> None:

@@ -80,10 +80,13 @@ async def _record(transaction: AsyncConnection, rows: list[dict[str, Any]]) -> N
     if not rows:
         return
     statement = insert(transaction.dialect.name, runs)
-    taken = {name: statement.excluded[name] for name in rows[0] if name not in _KEY}
-    statement = statement.on_conflict_do_update(
-        index_elements=list(_KEY), set_=taken, where=sa.and_(runs.c.trust < statement.excluded.trust)
-    )
+    new = statement.excluded
+    taken = {name: new[name] for name in rows[0] if name not in _KEY}
+    # Two reports may be trusted alike, such as those of two nodes that closed the same redelivery: order of arrival
+    # must not decide between them.
+    ours = sa.tuple_(runs.c.trust, runs.c.reported_at, sa.func.coalesce(runs.c.event_id, ""))
+    theirs = sa.tuple_(new.trust, new.reported_at, sa.func.coalesce(new.event_id, ""))
+    statement = statement.on_conflict_do_update(index_elements=list(_KEY), set_=taken, where=ours < theirs)
     await transaction.execute(statement, rows)
 
 
@@ -150,6 +153,7 @@ def _report(event: Event) -> Report | None:
         kind=event.kind,
         standing=standing,
         attempts=_attempts(event),
+        excusable=event.event is EventName.STARTED,
         at=event.at,
         client=_text(event.data.get("client")),
         detail=_text(reason),

@@ -7,9 +7,12 @@ removed from here by the program.
 import hashlib
 import os
 from pathlib import Path
+from typing import Final
 
 from gateway.contract.wire import Wire
 from gateway.station.tables import document
+
+_PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "timestamp")
 
 
 class Spool:
@@ -20,35 +23,28 @@ class Spool:
 
     def keep(self, wire: Wire, *, source: str, error: str) -> Path:
         """Write body and properties of a message, and return the body's path; the same message gets the same name."""
-        about = document(
-            {
-                "source": source,
-                "error": error,
-                "headers": dict(wire.headers),
-                **{
-                    name: getattr(wire, name)
-                    for name in (
-                        "message_id",
-                        "correlation_id",
-                        "type",
-                        "content_type",
-                        "content_encoding",
-                        "timestamp",
-                    )
-                },
-            }
-        )
         name = hashlib.sha256(f"{source}\0{wire.message_id}\0".encode("utf-8", "surrogatepass") + wire.body).hexdigest()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.folder / f"{name[:32]}.body"
         _write(path, wire.body)
-        _write(path.with_suffix(".json"), about.encode())
+        _write(path.with_suffix(".json"), _about(wire, source, error).encode())
         folder = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
         return path
+
+
+def _about(wire: Wire, source: str, error: str) -> str:
+    known = {"source": source, "error": error}
+    named = {name: getattr(wire, name) for name in _PROPERTIES}
+    for headers in (dict(wire.headers), "could not be written down"):
+        try:
+            return document({**known, "headers": headers, **named})
+        except (TypeError, ValueError, RecursionError):
+            continue
+    return document(known)
 
 
 def _write(path: Path, content: bytes) -> None:

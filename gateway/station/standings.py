@@ -25,6 +25,8 @@ class Report:
     standing: Standing
     attempts: int
     """Charged starts of this generation that the report knows of."""
+    excusable: bool = False
+    """The last of them may still end uncharged: it counts only for as long as nothing later is known."""
     at: float
     """Unix seconds, on the reporter's clock; shown to people, never used for order."""
     client: str | None = None
@@ -54,6 +56,7 @@ def _row(report: Report) -> dict[str, object]:
         "attempt": stamp.attempt,
         "interruptions": stamp.interruptions,
         "attempts": report.attempts,
+        "charged": report.attempts - report.excusable,
         "client": storable(report.client),
         "detail": storable(report.detail),
         "updated_at": report.at,
@@ -72,13 +75,20 @@ def _statement(dialect: str) -> sa.Executable:
     changes["updated_at"] = sa.case(
         (later, new.updated_at), (sa.and_(same, old.updated_at < new.updated_at), new.updated_at), else_=old.updated_at
     )
-    # A late report may know of a start that the newest one does not count: within a generation the number only grows.
-    more = sa.and_(old.generation == new.generation, old.attempts < new.attempts)
-    changes["attempts"] = sa.case(
-        (old.generation < new.generation, new.attempts), (more, new.attempts), else_=old.attempts
+    # A late report may know of a charge that the newest one does not count: within a generation those only grow.
+    charged = sa.case(
+        (old.generation < new.generation, new.charged),
+        (old.generation > new.generation, old.charged),
+        else_=_greater(old.charged, new.charged),
     )
+    claimed = sa.case((later, new.attempts), (same, _greater(old.attempts, new.attempts)), else_=old.attempts)
+    changes |= {"charged": charged, "attempts": _greater(charged, claimed)}
     changes["client"] = sa.func.coalesce(old.client, new.client)
     changes["kind"] = sa.case((old.kind == UNKNOWN_KIND, new.kind), else_=old.kind)
     statement = statement.on_conflict_do_update(index_elements=[tickets.c.ticket], set_=changes)
     found: sa.Executable = statement
     return found
+
+
+def _greater(one: Any, other: Any) -> Any:
+    return sa.case((one < other, other), else_=one)

@@ -23,8 +23,12 @@ from sqlalchemy import (
 
 from gateway.contract.text import printable
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised with every change of the tables; a store of another version is refused, never guessed at."""
+
+MAX_DEPTH: Final = 64
+"""Levels of a document; the broker's tables and the journal may nest deeper than any JSON writer or page can follow."""
+_DEEPER: Final = "…[deeper]"
 
 _ID: Final = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself only in a column that is called INTEGER."""
@@ -44,12 +48,13 @@ tickets: Final = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("interruptions", BigInteger, nullable=False),
     Column("attempts", BigInteger, nullable=False),
+    Column("charged", BigInteger, nullable=False),
     Column("client", Text),
     Column("detail", Text),
     Column("updated_at", Float, nullable=False),
     Index("tickets_by_state", "state"),
 )
-"""Where each ticket stands: one row, merged by stamp and rank (P18)."""
+"""Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below."""
 
 runs: Final = Table(
     "runs",
@@ -79,6 +84,7 @@ items: Final = Table(
     metadata,
     Column("ticket", Text, primary_key=True),
     Column("generation", BigInteger, primary_key=True),
+    Column("came_as", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -104,7 +110,8 @@ items: Final = Table(
     Column("decision_reason", Text),
     Index("items_by_state", "state", "arrived_at"),
 )
-"""What is held aside, one row for each generation that ended here. `properties` holds the message's properties and
+"""What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which
+another item may have had first. `properties` holds the message's properties and
 header table as AMQP bytes, so that a replay sends what came and not what a document format made of it."""
 
 alerts: Final = Table(
@@ -120,12 +127,14 @@ alerts: Final = Table(
     Column("due_at", Float, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("sent_at", Float),
+    Column("retired_at", Float),
     Column("last_error", Text),
     UniqueConstraint("ticket", "generation", "event", "channel"),
     ForeignKeyConstraint(["ticket", "generation"], ["items.ticket", "items.generation"]),
     Index("alerts_due", "sent_at", "due_at"),
 )
-"""The outbox: one row for each item, event and channel, written in the transaction that makes it true."""
+"""The outbox: one row for each item, event and channel, written in the transaction that makes it true.
+`retired_at` marks what is owed to a channel that is configured no more."""
 
 refusals: Final = Table(
     "refusals",
@@ -184,7 +193,9 @@ def parsed(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
-def _clean(value: object) -> object:
+def _clean(value: object, depth: int = MAX_DEPTH) -> object:
+    if depth == 0 and isinstance(value, dict | list | tuple):
+        return _DEEPER
     match value:
         case str():
             return printable(value)
@@ -195,8 +206,8 @@ def _clean(value: object) -> object:
         case bytes() | bytearray():
             return repr(bytes(value))
         case dict():
-            return {printable(str(name)): _clean(item) for name, item in value.items()}
+            return {printable(str(name)): _clean(item, depth - 1) for name, item in value.items()}
         case list() | tuple():
-            return [_clean(item) for item in value]
+            return [_clean(item, depth - 1) for item in value]
         case _:
             return printable(repr(value))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from gateway.contract import journal
 from gateway.contract.envelope import Envelope, Malformed, encode_malformed
 from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
@@ -193,7 +195,7 @@ async def test_refusals_of_the_door_are_on_record(
 async def test_an_item_that_no_row_can_hold_becomes_a_minimal_row_and_a_raw_file(
     station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
 ) -> None:
-    beyond_64_bits = '[0,[9223372036854775808,"crashed","n",1,1,1,"x"]]'
+    beyond_64_bits = "[9223372036854775808]"
     counts = {"lz-attempt": 1, "lz-crashes": 0, "lz-interruptions": 0, "lz-generation": 0}
     await producers.raw(
         Wire(
@@ -225,6 +227,65 @@ async def test_an_unreadable_journal_batch_is_set_aside_and_the_next_one_counts(
     await soon(lambda: store.ticket_status(ticket))
 
     assert broken in [file.read_bytes() for file in (station.data / "spool").glob("*.body")]
+
+
+async def test_headers_nested_deeper_than_any_document_end_as_one_item_like_any_other(
+    station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"d": deep}
+    await producers.raw(Wire(body=ticket.encode(), headers={"deep": deep}, message_id=ticket))
+    await producers.item(killer())
+    await station.settled(ticket)
+
+    listed = [item for item in await station.listed() if item["digest"] == sha256(ticket.encode()).hexdigest()]
+
+    assert len(listed) == 1
+    assert await depth(broker.url, producers.topology.quarantine_queue) == 0
+
+
+async def test_ids_crafted_to_collide_stop_nothing(
+    station: Station, producers: Producers, killer: Killer, ticket: str
+) -> None:
+    crafted = TicketId(f"{ticket}~{sha256(b'B').hexdigest()[:16]}")
+    await producers.item(killer(ticket=crafted, body=b"first"))
+    await producers.item(killer(body=b"one"))
+    await producers.item(killer(body=b"B"))
+    await producers.item(killer(ticket=TicketId(f"{ticket}-mark")))
+    await station.settled(f"{ticket}-mark")
+
+    digests = [item["digest"] for item in await station.listed() if item["ticket"].split("~")[0] == ticket]
+
+    assert sorted(digests) == sorted(sha256(body).hexdigest() for body in (b"first", b"one", b"B"))
+
+
+async def test_events_beside_ones_that_nobody_can_read_or_store_are_kept(
+    station: Station, producers: Producers, store: Store, ticket: str
+) -> None:
+    good = [_event(f"{ticket}-{number}", EventName.ACCEPTED) for number in range(4)]
+    (body,) = journal.encode(good)
+    rows = json.loads(body)
+    newer = {**rows[0], "v": 2, "note": ticket}
+    huge = {**rows[0], "id": "huge", "stamp": [0, 2**63, 0], "data": {"note": ticket}}
+    mixed = json.dumps([rows[0], newer, rows[1], huge, rows[2], rows[3]]).encode()
+    await producers.sender.send(producers.topology.to_journal(), Wire(body=mixed, message_id="b"), mandatory=True)
+
+    for number in range(4):
+        await soon(partial(store.ticket_status, f"{ticket}-{number}"))
+    await soon(lambda: len(_set_aside(station, ticket)) == 2)
+
+    assert _set_aside(station, ticket) == [[huge], [newer]]
+
+
+def _set_aside(station: Station, ticket: str) -> list[Any]:
+    """Return the journal batches in the spool that name a ticket."""
+    found = [json.loads(file.read_bytes()) for file in station.data.glob("spool/*.body") if _names(file, ticket)]
+    return sorted(found, key=lambda rows: rows[0]["v"])
+
+
+def _names(file: Path, ticket: str) -> bool:
+    return f'"note":"{ticket}"'.encode() in file.read_bytes()
 
 
 def _event(ticket: str, name: EventName, *, at: float = 1.0, attempt: int = 1, data: Any = None) -> Event:

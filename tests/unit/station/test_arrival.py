@@ -1,5 +1,6 @@
 """Reading what arrives in quarantine, and keeping it exactly."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Envelope
 from gateway.contract.history import History, RunRecord
-from gateway.contract.ids import TicketId
+from gateway.contract.ids import TicketId, is_ticket_id
 from gateway.contract.outcomes import Outcome, Stamp
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
@@ -93,9 +94,15 @@ def test_charged_attempts_are_those_that_the_item_tells_of() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 100, 128])
-def test_a_name_apart_is_a_ticket_id_again(length: int) -> None:
+def test_names_apart_are_ticket_ids_again_and_all_different(length: int) -> None:
     item = Envelope(ticket=TicketId("t" * length), kind="k", body=b"b", content_type="text/plain")
-    apart = arrivals.named_apart(arrivals.read(envelopes.encode(item)))
-    assert len(apart.ticket) <= 128
-    assert apart.ticket != item.ticket
-    assert apart.stamp == Stamp(generation=0, attempt=1, interruptions=0)
+    found = list(itertools.islice(arrivals.named(arrivals.read(envelopes.encode(item))), 20))
+    assert found[0].ticket == item.ticket
+    assert len({apart.ticket for apart in found}) == 20
+    assert all(is_ticket_id(apart.ticket) for apart in found)
+    assert {apart.stamp for apart in found} == {Stamp(generation=0, attempt=1, interruptions=0)}
+
+
+def test_whatever_cannot_be_read_has_a_name_all_the_same() -> None:
+    found = arrivals.unreadable(Wire(body=b"\xff", headers={"lz-reason": object()}), ValueError("odd"))
+    assert (found.ticket, found.malformed, found.reason) == (found.digest, True, "malformed")

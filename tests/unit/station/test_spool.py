@@ -1,6 +1,9 @@
 """The spool keeps raw messages, each once."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from gateway.contract.wire import Wire
 from gateway.station.spool import Spool
@@ -21,3 +24,27 @@ def test_the_same_message_is_kept_once_and_another_one_beside_it(tmp_path: Path)
     for number in (1, 1, 2):
         spool.keep(Wire(body=b"same", message_id=str(number)), source="q", error="why")
     assert len(list(spool.folder.glob("*.body"))) == 2
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {}
+    for _ in range(levels):
+        inner = {"d": inner}
+    return inner
+
+
+@pytest.mark.parametrize("levels", [60, 255, 900, 100_000])
+def test_headers_nested_however_deep_do_not_keep_the_body_from_the_disk(tmp_path: Path, levels: int) -> None:
+    path = Spool(tmp_path / "spool").keep(Wire(body=b"body", headers=_nested(levels)), source="q", error="why")
+    assert path.read_bytes() == b"body"
+    assert parsed(path.with_suffix(".json").read_text())["error"] == "why"
+
+
+def test_a_header_that_cannot_even_be_described_does_not_keep_the_body_from_the_disk(tmp_path: Path) -> None:
+    class Unspeakable:
+        def __repr__(self) -> str:
+            raise ValueError("no words")
+
+    path = Spool(tmp_path / "spool").keep(Wire(body=b"body", headers={"h": Unspeakable()}), source="q", error="why")
+    assert path.read_bytes() == b"body"
+    assert parsed(path.with_suffix(".json").read_text())["headers"] == "could not be written down"

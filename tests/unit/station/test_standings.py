@@ -38,7 +38,9 @@ _numbers = itertools.count()
 
 
 def _report(ticket: str, standing: Standing, at: float) -> Report:
-    return Report(ticket=ticket, kind="k", standing=standing, attempts=standing.stamp.attempt, at=at)
+    excusable = standing.state is TicketState.RUNNING
+    attempts = standing.stamp.attempt
+    return Report(ticket=ticket, kind="k", standing=standing, attempts=attempts, excusable=excusable, at=at)
 
 
 @settings(max_examples=25)

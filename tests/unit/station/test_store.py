@@ -69,3 +69,12 @@ def test_a_document_holds_whatever_it_is_given(value: object) -> None:
     assert "\x00" not in text
     assert "\\u0000" not in text
     assert tables.parsed(text) is not None
+
+
+def test_a_document_ends_at_a_depth_that_every_reader_can_follow() -> None:
+    value: list[object] = []
+    for _ in range(1000):
+        value = [value]
+    text = tables.document(value)
+    assert text.count("[") == tables.MAX_DEPTH + 1
+    assert "deeper" in text
