@@ -40,7 +40,11 @@ def main() -> int:
         print(f"settings are not valid:\n{error}", file=sys.stderr)
         return Exit.USAGE
     logs.configure(settings.log)
-    settings.data.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"LAZARETTO_DATA={settings.data}: {error.strerror or error}", file=sys.stderr)
+        return Exit.USAGE
     try:
         executor = _executor(settings)
         return asyncio.run(_check(settings, executor) if arguments.check else _serve(settings, executor))
@@ -83,7 +87,7 @@ async def _serve(settings: Settings, executor: Executor) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.drain)
     try:
-        await executor.start()
+        await supervisor.unless_draining(executor.start())
         try:
             address = await node.start(settings.node)
         except OSError as error:

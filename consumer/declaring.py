@@ -7,7 +7,7 @@ import asyncio
 import re
 from typing import Final
 
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from gateway.contract.topology import Queue, Topology
@@ -19,13 +19,24 @@ class TopologyConflict(Exception):
     """A queue or exchange exists with other arguments; the text names both."""
 
 
+async def open_channel(
+    connection: AbstractConnection, *, confirms: bool = False, on_return_raises: bool = False
+) -> AbstractChannel:
+    """Open a channel; raises ConnectionError where the connection is gone, which the client calls a RuntimeError."""
+    try:
+        channel = connection.channel(publisher_confirms=confirms, on_return_raises=on_return_raises)
+        await asyncio.wait_for(channel.initialize(), RPC_SECONDS)
+    except RuntimeError as error:
+        raise ConnectionError(str(error)) from error
+    return channel
+
+
 async def declare(connection: AbstractConnection, topology: Topology) -> bool:
     """Declare everything; returns True when a queue is new. Raises TopologyConflict naming queue and argument."""
     new = False
     for queue in topology.queues():
         new = not await _exists(connection, queue) or new
-    channel = connection.channel()
-    await asyncio.wait_for(channel.initialize(), RPC_SECONDS)
+    channel = await open_channel(connection)
     raw = await channel.get_underlay_channel()
     name = ""
     try:
@@ -49,8 +60,7 @@ async def declare(connection: AbstractConnection, topology: Topology) -> bool:
 
 
 async def _exists(connection: AbstractConnection, queue: Queue) -> bool:
-    channel = connection.channel()
-    await asyncio.wait_for(channel.initialize(), RPC_SECONDS)
+    channel = await open_channel(connection)
     raw = await channel.get_underlay_channel()
     try:
         await raw.queue_declare(queue.name, passive=True, timeout=RPC_SECONDS)

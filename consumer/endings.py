@@ -11,6 +11,11 @@ from gateway.contract.ids import uuid7
 from gateway.contract.outcomes import Outcome
 
 
+def is_stranger(envelope: Envelope) -> bool:
+    """Tell whether an item came past the door; then its preflight runs before the handler in each attempt (P14)."""
+    return envelope.admission is None or not envelope.admission.client
+
+
 def order(envelope: Envelope, policy: Policy) -> RunOrder:
     """Return the order for one licensed run."""
     return RunOrder(
@@ -24,7 +29,7 @@ def order(envelope: Envelope, policy: Policy) -> RunOrder:
         content_encoding=envelope.content_encoding,
         charset=envelope.admission.charset if envelope.admission else None,
         body=envelope.body,
-        examine=envelope.admission is None,
+        examine=is_stranger(envelope),
         deadline=policy.run_deadline,
         memory_limit=policy.memory_limit,
         suspect=envelope.suspect is not None,

@@ -27,6 +27,7 @@ class Journal:
         self._session = session
         self._route = topology.to_journal()
         self._waiting: list[tuple[Event, asyncio.Future[None]]] = []
+        self._in_flight: list[tuple[Event, asyncio.Future[None]]] = []
         self._woken = asyncio.Event()
         self._writer = asyncio.create_task(self._flush_batches(), name="journal")
 
@@ -51,37 +52,34 @@ class Journal:
 
     async def flush(self) -> None:
         """Return when nothing waits any more; raises SessionLost."""
-        await asyncio.gather(*(confirmed for _, confirmed in self._waiting))
+        await asyncio.gather(*(confirmed for _, confirmed in (*self._in_flight, *self._waiting)))
 
     async def close(self) -> None:
         """End the writer; what still waits hears SessionLost."""
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
-        self._refuse(self._waiting)
+        self._refuse([*self._in_flight, *self._waiting])
 
     async def _flush_batches(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            batch, self._waiting = self._waiting, []
+            self._in_flight, self._waiting = self._waiting, []
             try:
-                for body in journal.encode(item for item, _ in batch):
+                for body in journal.encode(item for item, _ in self._in_flight):
                     await self._session.publish(self._route, _wire(body))
-            except (TypeError, ValueError) as error:  # an event that cannot be written is a bug of ours
-                log.exception("an event could not be written; the session starts over")
-                self._session.end(f"journal: {error}")
-                self._refuse(batch)
-                return
             except SessionLost as error:
-                event(log, "journal.unconfirmed", logging.WARNING, events=len(batch), error=error)
-                self._refuse(batch)
-                return
-            except asyncio.CancelledError:
-                self._refuse(batch)
-                raise
-            for _, confirmed in batch:
+                event(log, "journal.unconfirmed", logging.WARNING, events=len(self._in_flight), error=error)
+                break
+            except Exception as error:
+                log.exception("the journal cannot go on; the session starts over")
+                self._session.end(f"journal: {type(error).__name__}: {error}")
+                break
+            for _, confirmed in self._in_flight:
                 if not confirmed.done():
                     confirmed.set_result(None)
+            self._in_flight = []
+        self._refuse([*self._in_flight, *self._waiting])
 
     @staticmethod
     def _refuse(batch: list[tuple[Event, asyncio.Future[None]]]) -> None:

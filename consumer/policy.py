@@ -6,9 +6,11 @@ Pure values; read and checked whole from settings, never changed afterwards.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.contract import knobs
+
+N = TypeVar("N", int, float)
 
 
 class OnExhausted(StrEnum):
@@ -81,10 +83,12 @@ def _value(key: str, value: Any) -> Any:
             return _whole(value, least=1)
         case "max_interruptions":
             return _whole(value, least=0)
-        case "backoff_base" | "backoff_cap" | "run_deadline":
+        case "backoff_base" | "backoff_cap":
             return knobs.duration(value)
+        case "run_deadline":
+            return _positive(knobs.duration(value))
         case "memory_limit":
-            return knobs.size(value)
+            return _positive(knobs.size(value))
         case "on_exhausted":
             return OnExhausted(value)
         case "permanent":
@@ -94,6 +98,12 @@ def _value(key: str, value: Any) -> Any:
         case _:
             known = ", ".join(sorted({item.name for item in fields(Policy)} | _STATION_KEYS))
             raise ValueError(f"is no policy; known are {known}")
+
+
+def _positive(value: N) -> N:
+    if value <= 0:
+        raise ValueError("write more than nothing")
+    return value
 
 
 def _whole(value: Any, *, least: int) -> int:

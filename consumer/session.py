@@ -25,7 +25,7 @@ from pamqp.exceptions import PAMQPException
 from yarl import URL
 
 from consumer import amqp
-from consumer.declaring import RPC_SECONDS, declare
+from consumer.declaring import declare, open_channel
 from gateway.contract.logs import event
 from gateway.contract.topology import Route, Topology
 from gateway.contract.wire import Wire
@@ -167,7 +167,7 @@ class Session:
                 self._nacks += 1
                 if self._nacks >= _RENEW_AFTER_NACKS:
                     self._nacks = 0
-                    self._out = await self.until(self._confirming_channel())
+                    await self._renew_channel()
                 await self.until(asyncio.sleep(pause))
                 pause = min(pause * 2, 5.0)
             else:
@@ -192,8 +192,7 @@ class Session:
         if await declare(self._publishing, topology):
             event(log, "topology.declared", prefix=topology.prefix, settle=settle)
             await asyncio.sleep(settle)
-        intake = self._consuming.channel(publisher_confirms=False)
-        await asyncio.wait_for(intake.initialize(), RPC_SECONDS)
+        intake = await open_channel(self._consuming)
         intake.close_callbacks.add(self._on_closed)
         self._channels.append(intake)
         self._intake = await intake.get_underlay_channel()
@@ -201,11 +200,17 @@ class Session:
         self._out = await self._confirming_channel()
 
     async def _confirming_channel(self) -> AbstractChannel:
-        channel = self._publishing.channel(publisher_confirms=True, on_return_raises=True)
-        await channel.initialize()
+        channel = await open_channel(self._publishing, confirms=True, on_return_raises=True)
         channel.close_callbacks.add(self._on_closed)
         self._channels.append(channel)
         return await channel.get_underlay_channel()
+
+    async def _renew_channel(self) -> None:
+        """Publish on a new channel: after a failover, an old one was seen to be nacked for ever.
+
+        The old one stays open, since others may wait for its confirms, and ends with the session.
+        """
+        self._out = await self.until(self._confirming_channel())
 
     async def _publish_once(self, route: Route, wire: Wire) -> None:
         confirm = asyncio.ensure_future(

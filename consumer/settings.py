@@ -23,6 +23,7 @@ Size = Annotated[int, BeforeValidator(knobs.size)]
 
 
 _MAX_PORT = 65535
+_SETTLE_SECONDS = 60.0
 
 
 class Isolation(StrEnum):
@@ -47,7 +48,7 @@ class Settings(BaseSettings):
     data: Path = Field(Path(".lazaretto"), description="folder of everything that is kept on this machine")
     store_url: str = Field("", description="SQLAlchemy URL of the store; default: SQLite in the data folder")
     prefix: str = Field("tickets", pattern=knobs.PREFIX_PATTERN, description="prefix of all exchanges and queues")
-    delay_unit: Duration = Field(1.0, gt=0, description="shortest delay of the retry ladder, duration")
+    delay_unit: Duration = Field(1.0, ge=0.001, le=60, description="shortest delay of the retry ladder, duration")
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
     handler: str = Field("", validate_default=True, description="package.module:function to run for each ticket")
     lane: Lane = Field(Lane.WORK, description="work or suspects (the isolation lane)")
@@ -67,6 +68,10 @@ class Settings(BaseSettings):
     memory_limit: Size = Field(512 << 20, gt=0, description="current memory of one worker, size")
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
+    reclaim_margin: Duration = Field(
+        10.0, description="what an item of a vanished holder waits beyond the lost grace, at least, duration"
+    )
+    ack_timeout: Duration = Field(1800.0, gt=0, description="the broker's consumer_timeout, duration")
     outage_window: Duration = Field(
         60.0, description="redeliveries this long after a lost connection is back are its doing, duration"
     )
@@ -183,6 +188,14 @@ def _contradictions(settings: Settings) -> list[str]:
         _ = settings.policies
     except ValueError as error:
         found += str(error).splitlines()
+    else:
+        kinds = settings.policies
+        longest = max(policy.run_deadline for policy in (kinds.default, *kinds.by_kind.values()))
+        if longest + settings.lost_grace + _SETTLE_SECONDS > settings.ack_timeout:
+            found.append(
+                f"a run deadline of {longest:g} s is too near to the broker's acknowledgement timeout of"
+                f" {settings.ack_timeout:g} s: shorten it, or raise consumer_timeout there and LAZARETTO_ACK_TIMEOUT"
+            )
     if not settings.broker_urls:
         found.append("LAZARETTO_BROKER_URL names no broker")
     if settings.lane is Lane.SUSPECTS and settings.isolation is Isolation.INLINE:

@@ -41,17 +41,32 @@ class Settlement:
         """False while the store gives no answer; the node is not ready then."""
 
     async def settle(
-        self, link: Link, delivery: Delivery, envelope: Envelope, decision: Decision, **data: Any
+        self,
+        link: Link,
+        delivery: Delivery,
+        envelope: Envelope,
+        decision: Decision,
+        *,
+        wait_for_fence: bool = True,
+        **data: Any,
     ) -> Decision | None:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
 
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
+        With `wait_for_fence` off, a store that gives no answer is done without: for what has never started.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
         digest = digest_of(envelope)
-        recorded = await self.ask_fence(
-            link, lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest), patient=True
-        )
+        recorded: Decision | Superseded | Conflict
+        try:
+            recorded = await self.ask_fence(
+                link,
+                lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest),
+                unless=lambda: not wait_for_fence,
+                at_least_once=True,
+            )
+        except FenceUnavailable:
+            recorded = decision
         if isinstance(recorded, Superseded | Conflict):
             await self.settle_stale(link, delivery, envelope, recorded)
             return None
@@ -63,9 +78,9 @@ class Settlement:
             case Verdict.RETRY | Verdict.RELEASE:
                 route = self._topology.to_delay(recorded.lane, recorded.delay)
                 await _both(link.session.publish(route, message), link.journal.write(*events))
-            case Verdict.QUARANTINE:
-                route = self._topology.to_quarantine(envelope.kind)
-                await _both(link.session.publish(route, message), link.journal.write(*events))
+            case Verdict.QUARANTINE:  # nobody may hear of it before it is there
+                await link.session.publish(self._topology.to_quarantine(envelope.kind), message)
+                await link.journal.write(*events)
         await link.intake.acknowledge(delivery)
         return recorded
 
@@ -88,10 +103,8 @@ class Settlement:
             )
             event(log, "id.conflict", logging.WARNING, ticket=envelope.ticket, kept_as=kept.ticket, why=stale.why)
             data = {"reason": Reason.ID_CONFLICT, "detail": stale.why, "lane": self._lane}
-            await _both(
-                link.session.publish(self._topology.to_quarantine(kept.kind), encode(kept)),
-                link.journal.write(self._event(EventName.QUARANTINED, kept, data)),
-            )
+            await link.session.publish(self._topology.to_quarantine(kept.kind), encode(kept))
+            await link.journal.write(self._event(EventName.QUARANTINED, kept, data))
         await link.intake.acknowledge(delivery)
 
     async def settle_malformed(self, link: Link, delivery: Delivery, malformed: Malformed) -> None:
@@ -106,24 +119,25 @@ class Settlement:
             node=self._node,
             data=data,
         )
-        await _both(
-            link.session.publish(
-                self._topology.to_quarantine(malformed.kind), encode_malformed(malformed, reason=Reason.MALFORMED)
-            ),
-            link.journal.write(quarantined),
-        )
+        route = self._topology.to_quarantine(malformed.kind)
+        await link.session.publish(route, encode_malformed(malformed, reason=Reason.MALFORMED))
+        await link.journal.write(quarantined)
         await link.intake.acknowledge(delivery)
 
-    async def ask_fence(self, link: Link, ask: Callable[[], Awaitable[T]], *, patient: bool = False) -> T:
-        """Ask until the store answers or the session ends; raises SessionLost.
+    async def ask_fence(
+        self, link: Link, ask: Callable[[], Awaitable[T]], *, unless: Callable[[], bool], at_least_once: bool = False
+    ) -> T:
+        """Ask until the store answers; raises SessionLost when the session ends first, FenceUnavailable where `unless`.
 
-        A `patient` question is asked once even without a session: a decision on record spares the item a second run.
+        `at_least_once` holds even without a session: a decision on record spares the item a second run.
         """
-        while patient or not link.session.is_lost:
+        while at_least_once or not link.session.is_lost:
+            if not at_least_once and unless():
+                raise FenceUnavailable("not waited for")
+            at_least_once = False
             try:
                 answer = await ask()
             except FenceUnavailable as error:
-                patient = False
                 if self.fence_answers:
                     event(log, "fence.unavailable", logging.ERROR, error=error, retry_after=_FENCE_PAUSE)
                 self.fence_answers = False

@@ -10,26 +10,19 @@ import logging
 import random
 import time
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar
 
-from consumer import metrics
-from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
-from consumer.endings import ended, order, unstarted, vanished
-from consumer.execution import Executor, RunReport
-from consumer.fence import Fence, FenceUnavailable, Licensed
+from consumer.execution import Executor
+from consumer.fence import Fence, FenceUnavailable
+from consumer.handling import Handling
 from consumer.intake import Intake
 from consumer.journal import Journal
 from consumer.link import Link
-from consumer.policy import Policies, Policy
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
-from consumer.settlement import Settlement, digest_of
-from consumer.verdict import Decision, Ending, decide, end_at_claim
-from gateway.contract.envelope import Envelope, Malformed, decode
-from gateway.contract.journal import Verdict
+from consumer.settlement import Settlement
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
-from gateway.contract.topology import Lane
 
 log = logging.getLogger("consumer.supervisor")
 
@@ -42,7 +35,10 @@ _YOUNG_SECONDS: Final = 10.0
 _YOUNG_PAUSE_CAP: Final = 30.0
 _KILL_SECONDS: Final = 10.0
 """A killed worker's report is here long before this; past it the node ends without it."""
-_RECLAIM_MARGIN: Final = 1.0
+_TELL_SECONDS: Final = 5.0
+"""A broker with an alarm confirms nothing; what it was not told, the next node tells it again."""
+_STARVED_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.5
 
 
 class Supervisor:
@@ -52,15 +48,22 @@ class Supervisor:
         self._settings = settings
         self._executor = executor
         self._fence = fence
-        self._policies: Policies = settings.policies
         self._topology = settings.topology
         self._settlement = Settlement(self._topology, fence, node=settings.name, lane=settings.lane)
+        self._handling = Handling(
+            settings,
+            executor,
+            fence,
+            self._settlement,
+            is_withdrawing=lambda: self._draining.is_set() or self._is_starved,
+            outage_window=self._outage_window,
+        )
         self._draining = asyncio.Event()
+        self._is_starved = False
         self._link: Link | None = None
         self._regained_at: float | None = None
         self._young = 0
         self._deliveries: set[asyncio.Task[None]] = set()
-        self._running: dict[str, Link] = {}
 
     @property
     def ready(self) -> bool:
@@ -71,7 +74,7 @@ class Supervisor:
     @property
     def under_way(self) -> int:
         """Runs that have started and not ended."""
-        return len(self._running)
+        return len(self._handling.running)
 
     def drain(self) -> None:
         """Ask for the end: finish or release what is under way, then return from `run`."""
@@ -81,7 +84,7 @@ class Supervisor:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""
         beat = asyncio.create_task(self._beat(), name="beat")
         try:
-            session = await self._unless_draining(self._open_session())
+            session = await self.unless_draining(self._open_session())
             while session is not None:
                 opened = time.monotonic()
                 await self._serve(session)
@@ -104,32 +107,56 @@ class Supervisor:
         )
 
     async def _serve(self, session: Session) -> None:
-        """Take deliveries until the session is lost or the node drains."""
+        """Take deliveries until the session is lost, the node drains, or it has no worker left to run them."""
         queue = self._topology.lane_queue(self._settings.lane)
         intake = Intake(session, queue, slots=self._executor.slots, on_delivery=self._take)
         link = self._link = Link(session, Journal(session, self._topology), intake)
-        draining = asyncio.create_task(self._draining.wait(), name="draining")
-        lost = asyncio.ensure_future(session.lost)
+        ends = [
+            asyncio.create_task(self._draining.wait(), name="draining"),
+            asyncio.create_task(self._starved(), name="starved"),
+            asyncio.ensure_future(session.lost),
+        ]
         try:
             await intake.open()
             event(log, "consumer.consuming", queue=queue, slots=self._executor.slots, broker=session.broker_version)
-            await asyncio.wait({draining, lost}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not session.is_lost:
-                await self._drain(link)
+                await (self._drain(link) if self._draining.is_set() else self._withdraw(link))
         except SessionLost:
             pass  # told below, like every other loss
         finally:
-            draining.cancel()
+            for end in ends:
+                end.cancel()
             self._link = None
             if not self._draining.is_set():
+                session.end("the node starts over")
                 self._cut_off(link, await session.lost)
+            self._is_starved = False
             await link.journal.close()
             await session.close()
 
+    async def _starved(self) -> None:
+        """Return when no worker has been there for so long that what is taken would only wait here."""
+        unready = 0.0
+        while unready < _STARVED_SECONDS:
+            await asyncio.sleep(_LOOK_SECONDS)
+            unready = 0.0 if self._executor.ready else unready + _LOOK_SECONDS
+
+    async def _withdraw(self, link: Link) -> None:
+        """Give everything back, uncharged, until there is a worker again; others may have theirs."""
+        event(log, "workers.missing", logging.ERROR, slots=self._executor.slots)
+        self._is_starved = True
+        for run in list(self._handling.running):
+            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
+        await link.intake.pause()
+        await self._settled_within(_KILL_SECONDS)
+        while not self._executor.ready and not self._draining.is_set() and not link.session.is_lost:
+            await self._drain_within(_LOOK_SECONDS)
+
     def _cut_off(self, link: Link, reason: str) -> None:
         """Tell the runs of a lost session at once; they are killed after a grace shorter than any reclaim (P10)."""
-        event(log, "session.lost", logging.WARNING, reason=reason, under_way=len(self._running))
-        for run, owner in self._running.items():
+        event(log, "session.lost", logging.WARNING, reason=reason, under_way=len(self._handling.running))
+        for run, owner in self._handling.running.items():
             if owner is link:
                 self._executor.revoke(run, outcome=Outcome.OUTAGE, grace=self._settings.lost_grace)
 
@@ -145,7 +172,7 @@ class Supervisor:
         pause = _RECONNECT_FIRST
         while not self._draining.is_set():
             try:
-                session = await self._unless_draining(self._open_session())
+                session = await self.unless_draining(self._open_session())
             except BrokerUnreachable as error:
                 event(log, "broker.unreachable", logging.WARNING, error=error, retry_after=round(pause, 2))
                 await self._drain_within(pause * random.uniform(0.5, 1.0))
@@ -160,7 +187,7 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._draining.wait(), seconds)
 
-    async def _unless_draining(self, step: Coroutine[Any, Any, T]) -> T | None:
+    async def unless_draining(self, step: Coroutine[Any, Any, T]) -> T | None:
         """Await a step that may take long; None when told to drain first."""
         running = asyncio.create_task(step)
         draining = asyncio.create_task(self._draining.wait())
@@ -172,7 +199,7 @@ class Supervisor:
             running.cancel()
             await asyncio.gather(draining, running, return_exceptions=True)
 
-    # One delivery
+    # What is here
 
     def _outage_window(self) -> float | None:
         """Return the window while redeliveries may be the doing of this node's own lost connection, else None (P8).
@@ -187,137 +214,25 @@ class Supervisor:
         link = self._link
         if link is None or link.session is not delivery.session:
             return  # its session is over: the broker has it back already
-        task = asyncio.create_task(self._handle(link, delivery), name=f"delivery-{delivery.tag}")
+        task = asyncio.create_task(self._handling.handle(link, delivery), name=f"delivery-{delivery.tag}")
         self._deliveries.add(task)
         task.add_done_callback(self._deliveries.discard)
-
-    async def _handle(self, link: Link, delivery: Delivery) -> None:
-        try:
-            await self._claim_and_settle(link, delivery)
-            await link.intake.widen()
-        except SessionLost:
-            pass  # the broker's copy is the truth; it comes back as a redelivery (P3)
-        except Exception:
-            event(log, "delivery.bug", logging.CRITICAL, tag=delivery.tag, redelivered=delivery.redelivered)
-            log.exception("an unforeseen error while handling a delivery; the session starts over")
-            link.session.end("unforeseen error while handling a delivery")
-
-    async def _claim_and_settle(self, link: Link, delivery: Delivery) -> None:
-        item = decode(delivery.wire)
-        policy = self._policies.of(item.kind)
-        licensed = claim(
-            item, redelivered=delivery.redelivered, policy=policy, outage_window=self._outage_window(), now=time.time()
-        )
-        match licensed:
-            case Quarantine(item=Malformed() as malformed):
-                await self._settlement.settle_malformed(link, delivery, malformed)
-            case Quarantine(item=Envelope() as envelope, reason=reason, detail=detail):
-                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
-            case Discard(envelope=envelope, reason=reason, detail=detail):
-                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
-            case Reclaim(envelope=envelope, outcome=outcome):
-                metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
-                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome))
-            case Run(envelope=envelope):
-                await self._run(link, delivery, envelope, policy)
-            case Quarantine():
-                raise AssertionError("a quarantined item is an envelope or malformed")
-            case _:
-                assert_never(licensed)
-
-    async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
-        if self._draining.is_set():
-            await link.intake.paused()
-            await self._decide_and_settle(link, delivery, envelope, policy, unstarted(envelope, self._settings.name))
-            return
-        digest = digest_of(envelope)
-        answer = await self._settlement.ask_fence(
-            link,
-            lambda: self._fence.license(
-                envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time(), digest=digest
-            ),
-        )
-        if not isinstance(answer, Licensed):
-            metrics.FENCE_DROPS.inc()
-            await self._settlement.settle_stale(link, delivery, envelope, answer)
-            return
-        started = self._settlement.started(envelope, examine=envelope.admission is None)
-        if self._settings.lane is Lane.SUSPECTS:
-            await link.journal.write(started)
-        else:
-            link.journal.note(started)
-        report = await self._execute(link, envelope, policy)
-        metrics.RUN_SECONDS.observe(report.seconds)
-        ending = ended(envelope, report, self._settings.name)
-        if delivery.session.is_lost and report.outcome is Outcome.OUTAGE:
-            return  # nothing is known that the redelivery's claim does not know as well
-        await self._decide_and_settle(
-            link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
-        )
-
-    async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
-        if link.session.is_lost:
-            raise SessionLost("the claim is gone")
-        ordered = order(envelope, policy)
-        metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
-        event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp)
-        self._running[ordered.run] = link
-        try:
-            return await self._executor.run(ordered)
-        finally:
-            del self._running[ordered.run]
-
-    async def _decide_and_settle(
-        self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: object
-    ) -> None:
-        decision = decide(
-            envelope,
-            ending,
-            policy,
-            jitter=random.random(),
-            reclaim_floor=self._settings.lost_grace + _RECLAIM_MARGIN,
-        )
-        await self._settle(link, delivery, envelope, decision, **data)
-
-    async def _settle(
-        self, link: Link, delivery: Delivery, envelope: Envelope, decision: Decision, **data: object
-    ) -> None:
-        done = await self._settlement.settle(link, delivery, envelope, decision, **data)
-        if done is None:
-            metrics.FENCE_DROPS.inc()
-            return
-        metrics.count(self._kind(envelope), done)
-        event(
-            log,
-            f"run.{done.outcome}" if done.outcome else "claim.refused",
-            logging.INFO if done.verdict in {Verdict.ACK, Verdict.RELEASE} else logging.WARNING,
-            ticket=envelope.ticket,
-            kind=envelope.kind,
-            stamp=envelope.stamp,
-            verdict=done.verdict,
-            reason=done.reason or "-",
-            code=(done.record and done.record.code) or "-",
-            delay=round(done.delay, 2),
-            detail=done.detail or "-",
-        )
-
-    def _kind(self, envelope: Envelope) -> str:
-        """Return a metric label for the kind: anybody may invent kinds, a label may not grow with them."""
-        return envelope.kind if envelope.kind in self._policies.by_kind else "other"
 
     # The end
 
     async def _drain(self, link: Link) -> None:
         """Stop claiming, give runs their grace, release the rest, tell the journal; each step has its own deadline."""
         grace = self._settings.drain_grace
-        event(log, "drain.begun", under_way=len(self._running), grace=grace)
+        event(log, "drain.begun", under_way=len(self._handling.running), grace=grace)
         await link.intake.pause()
         notice = min(self._settings.lost_grace, grace / 2)
         await self._settled_within(grace - notice)
-        for run in list(self._running):
+        for run in list(self._handling.running):
             self._executor.revoke(run, outcome=Outcome.RELEASED, grace=notice)
         await self._settled_within(notice + _KILL_SECONDS)
-        await link.journal.flush()
+        told = asyncio.ensure_future(link.journal.flush())
+        await asyncio.wait({told}, timeout=_TELL_SECONDS)
+        told.cancel()
         event(log, "drain.done", left=len(self._deliveries))
 
     async def _settled_within(self, seconds: float) -> None:
@@ -326,7 +241,7 @@ class Supervisor:
 
     async def _stop_runs(self) -> None:
         """End what still runs; without a session its decision is recorded in the fence at the most."""
-        for run in list(self._running):
+        for run in list(self._handling.running):
             self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
         await self._settled_within(_KILL_SECONDS)
         for task in self._deliveries:

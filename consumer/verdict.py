@@ -60,6 +60,8 @@ class Decision:
 _FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
 _DEPENDENCY_FLOOR: Final = 1.0
 """Seconds: what is down now is down in the next moment, too."""
+MOLD_LOST: Final = "mold_lost"
+"""Code of a run whose mold died; uncharged (P17), but a second time in one generation is worth isolation."""
 _UNCHARGED_FLOOR: Final = frozenset({Outcome.LOST, Outcome.OUTAGE})
 
 
@@ -98,10 +100,12 @@ def decide(
     if over is not None:
         ends = policy.on_exhausted is OnExhausted.DISCARD and outcome is not Outcome.MALFORMED
         return Decision(verdict=Verdict.DISCARD if ends else Verdict.QUARANTINE, reason=over, **plan)
-    suspect = _suspect(envelope, outcome)
+    suspect = _suspect(envelope, outcome, ending.record.code)
     delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
     if outcome is Outcome.DEPENDENCY:
         delay = max(backoff(envelope.interruptions + 1, policy, jitter), min(policy.backoff_base, _DEPENDENCY_FLOOR))
+    if outcome is Outcome.RELEASED and ending.record.code == MOLD_LOST and suspect:
+        delay = backoff(envelope.interruptions + 1, policy, jitter)
     if outcome in _UNCHARGED_FLOOR:
         delay = max(delay, reclaim_floor)
     return Decision(
@@ -223,14 +227,27 @@ def _used_up(policy: Policy, plan: dict[str, Any], *, crashed: bool, charged: bo
     return None
 
 
-def _suspect(envelope: Envelope, outcome: Outcome) -> str | None:
+def _suspect(envelope: Envelope, outcome: Outcome, code: str) -> str | None:
     """Return why the next run belongs in the isolation lane, or None for the work lane (P13)."""
     if outcome in CRASHES:
         return outcome.value
     if outcome is Outcome.FAILED:
         return None
-    if outcome is Outcome.TIMED_OUT and any(
-        record.outcome is Outcome.TIMED_OUT for record in envelope.history if record.attempt < envelope.attempt
-    ):
+    again = [record for record in _this_generation(envelope) if record.outcome is outcome]
+    if outcome is Outcome.TIMED_OUT and again:
         return outcome.value
+    if outcome is Outcome.RELEASED and code == MOLD_LOST and any(record.code == MOLD_LOST for record in again):
+        return MOLD_LOST
     return envelope.suspect
+
+
+def _this_generation(envelope: Envelope) -> list[RunRecord]:
+    """Return the newest records back to the start of this generation, where attempts begin to grow again."""
+    found: list[RunRecord] = []
+    attempt = envelope.attempt
+    for record in reversed(envelope.history.runs):
+        if record.attempt > attempt:
+            break
+        attempt = record.attempt
+        found.append(record)
+    return found

@@ -42,6 +42,7 @@ class Admission:
     exact: bool
     attachments: int
     client: str
+    """Empty when the fleet measured it: the item came past the door."""
     admitted_at: float
     """Unix seconds."""
 
@@ -183,7 +184,12 @@ def decode(wire: Wire) -> Envelope | Malformed:
     try:
         return _read(wire)
     except _Unreadable as error:
-        return Malformed(detail=str(error), ticket=_name(wire), kind=_kind(wire), wire=wire)
+        return malformed_by(wire, str(error))
+
+
+def malformed_by(wire: Wire, detail: str) -> Malformed:
+    """Return a message as malformed for the reason that `detail` says."""
+    return Malformed(detail=detail, ticket=_name(wire), kind=_kind(wire), wire=wire)
 
 
 def supersede(envelope: Envelope, **changes: Any) -> Envelope:

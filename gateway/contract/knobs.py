@@ -15,6 +15,7 @@ PREFIX: Final = "LAZARETTO_"
 NAMES: Final = frozenset(
     {
         "accept_detected",
+        "ack_timeout",
         "alert_urls",
         "backoff_base",
         "backoff_cap",
@@ -52,6 +53,7 @@ NAMES: Final = frozenset(
         "prefix",
         "publish_deadline",
         "queue_settle",
+        "reclaim_margin",
         "run_deadline",
         "store_url",
         "trust_network",

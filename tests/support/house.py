@@ -81,6 +81,7 @@ class House:
             "LAZARETTO_BACKOFF_BASE": "100ms",
             "LAZARETTO_BACKOFF_CAP": "400ms",
             "LAZARETTO_LOST_GRACE": "500ms",
+            "LAZARETTO_RECLAIM_MARGIN": "500ms",
             "LAZARETTO_MEMORY_LIMIT": "160MiB",
             "LAZARETTO_DRAIN_GRACE": "5s",
             STARTS: str(self.starts_path),

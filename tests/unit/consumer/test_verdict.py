@@ -67,9 +67,10 @@ def test_an_attempt_is_used_up_by_charged_outcomes_alone(envelope: Envelope, out
 
 @given(envelopes)
 def test_worse_evidence_never_gets_a_milder_verdict(envelope: Envelope) -> None:
-    ladder = [Outcome.SUCCEEDED, Outcome.RELEASED, Outcome.FAILED, Outcome.CRASHED, Outcome.REJECTED]
-    verdicts = [SEVERITY[decided(envelope, outcome).verdict] for outcome in ladder if outcome is not Outcome.RELEASED]
-    assert verdicts == sorted(verdicts)
+    for worse in (Outcome.TIMED_OUT, Outcome.CRASHED, Outcome.MEMORY, Outcome.LOST):
+        for harm in ([Outcome.SUCCEEDED, Outcome.FAILED, worse, Outcome.REJECTED],):
+            verdicts = [SEVERITY[decided(envelope, outcome).verdict] for outcome in harm]
+            assert verdicts == sorted(verdicts)
 
 
 @given(envelopes, st.sampled_from(sorted(CRASHES)))

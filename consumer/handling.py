@@ -1,0 +1,200 @@
+"""One delivery from its claim to its settlement.
+
+Owns the runs under way. Decides nothing itself (claim, verdict) and acknowledges nothing itself (settlement).
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from consumer import metrics
+from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
+from consumer.endings import ended, is_stranger, order, unstarted, vanished
+from consumer.execution import Executor, RunReport
+from consumer.fence import Fence, FenceUnavailable, Licensed
+from consumer.link import Link
+from consumer.policy import Policies, Policy
+from consumer.session import Delivery, SessionLost
+from consumer.settings import Settings
+from consumer.settlement import Settlement, digest_of
+from consumer.verdict import Decision, Ending, decide, end_at_claim
+from gateway.contract.envelope import Envelope, Malformed, decode, malformed_by
+from gateway.contract.journal import Verdict
+from gateway.contract.logs import event
+from gateway.contract.outcomes import Outcome
+from gateway.contract.topology import Lane
+
+log = logging.getLogger("consumer.handling")
+
+
+class Handling:
+    """Handles the deliveries of one node; each in a task of the supervisor's.
+
+    `is_withdrawing` tells that nothing may start any more, `outage_window` what P8 says of redeliveries now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        executor: Executor,
+        fence: Fence,
+        settlement: Settlement,
+        *,
+        is_withdrawing: Callable[[], bool],
+        outage_window: Callable[[], float | None],
+    ) -> None:
+        self._settings = settings
+        self._executor = executor
+        self._fence = fence
+        self._settlement = settlement
+        self._is_withdrawing = is_withdrawing
+        self._outage_window = outage_window
+        self._policies: Policies = settings.policies
+        self.running: dict[str, Link] = {}
+        """Runs under way, each with the session that its claim hangs on."""
+
+    async def handle(self, link: Link, delivery: Delivery) -> None:
+        """Claim, run and settle one delivery; raises nothing."""
+        try:
+            await self._claim_and_settle(link, delivery)
+            await link.intake.widen()
+        except SessionLost:
+            pass  # the broker's copy is the truth; it comes back as a redelivery (P3)
+        except Exception as error:
+            event(log, "delivery.bug", logging.CRITICAL, tag=delivery.tag, redelivered=delivery.redelivered)
+            log.exception("an unforeseen error while handling a delivery")
+            await self._set_aside(link, delivery, error)
+
+    async def _set_aside(self, link: Link, delivery: Delivery, error: Exception) -> None:
+        """End the session over what nobody foresaw; what brings it about a second time goes to quarantine raw (P12)."""
+        if delivery.redelivered:
+            try:
+                detail = f"handling it failed twice, last with {type(error).__name__}: {error}"
+                await self._settlement.settle_malformed(link, delivery, malformed_by(delivery.wire, detail))
+            except SessionLost:
+                return
+            except Exception:
+                log.exception("a delivery could not even be set aside")
+            else:
+                return
+        link.session.end("unforeseen error while handling a delivery")
+
+    async def _claim_and_settle(self, link: Link, delivery: Delivery) -> None:
+        item = decode(delivery.wire)
+        policy = self._policies.of(item.kind)
+        licensed = claim(
+            item, redelivered=delivery.redelivered, policy=policy, outage_window=self._outage_window(), now=time.time()
+        )
+        match licensed:
+            case Quarantine(item=Malformed() as malformed):
+                await self._settlement.settle_malformed(link, delivery, malformed)
+            case Quarantine(item=Envelope() as envelope, reason=reason, detail=detail):
+                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
+            case Discard(envelope=envelope, reason=reason, detail=detail):
+                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
+            case Reclaim(envelope=envelope, outcome=outcome):
+                metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
+                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome))
+            case Run(envelope=envelope):
+                await self._run(link, delivery, envelope, policy)
+            case Quarantine():
+                raise AssertionError("a quarantined item is an envelope or malformed")
+            case _:
+                assert_never(licensed)
+
+    async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+        digest = digest_of(envelope)
+        try:
+            answer = await self._settlement.ask_fence(
+                link,
+                lambda: self._fence.license(
+                    envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time(), digest=digest
+                ),
+                unless=self._is_withdrawing,
+            )
+        except FenceUnavailable:
+            await self._release(link, delivery, envelope, policy)
+            return
+        if not isinstance(answer, Licensed):
+            metrics.FENCE_DROPS.inc()
+            await self._settlement.settle_stale(link, delivery, envelope, answer)
+            return
+        started = self._settlement.started(envelope, examine=is_stranger(envelope))
+        if self._settings.lane is Lane.SUSPECTS:
+            await link.journal.write(started)
+        else:
+            link.journal.note(started)
+        report = await self._execute(link, envelope, policy)
+        metrics.RUN_SECONDS.observe(report.seconds)
+        ending = ended(envelope, report, self._settings.name)
+        if delivery.session.is_lost and report.outcome is Outcome.OUTAGE:
+            return  # nothing is known that the redelivery's claim does not know as well
+        await self._decide_and_settle(
+            link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
+        )
+
+    async def _release(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+        """Give back what will not start here; not before nothing more arrives, or it would come straight back."""
+        await link.intake.paused()
+        ending = unstarted(envelope, self._settings.name)
+        decision = decide(envelope, ending, policy, jitter=random.random())
+        await self._settle(link, delivery, envelope, decision, wait_for_fence=False)
+
+    async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
+        if link.session.is_lost:
+            raise SessionLost("the claim is gone")
+        ordered = order(envelope, policy)
+        metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
+        event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp)
+        self.running[ordered.run] = link
+        try:
+            return await self._executor.run(ordered)
+        finally:
+            del self.running[ordered.run]
+
+    async def _decide_and_settle(
+        self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: Any
+    ) -> None:
+        decision = decide(
+            envelope,
+            ending,
+            policy,
+            jitter=random.random(),
+            reclaim_floor=self._settings.lost_grace + self._settings.reclaim_margin,
+        )
+        await self._settle(link, delivery, envelope, decision, **data)
+
+    async def _settle(
+        self,
+        link: Link,
+        delivery: Delivery,
+        envelope: Envelope,
+        decision: Decision,
+        *,
+        wait_for_fence: bool = True,
+        **data: Any,
+    ) -> None:
+        done = await self._settlement.settle(link, delivery, envelope, decision, wait_for_fence=wait_for_fence, **data)
+        if done is None:
+            metrics.FENCE_DROPS.inc()
+            return
+        metrics.count(self._kind(envelope), done)
+        event(
+            log,
+            f"run.{done.outcome}" if done.outcome else "claim.refused",
+            logging.INFO if done.verdict in {Verdict.ACK, Verdict.RELEASE} else logging.WARNING,
+            ticket=envelope.ticket,
+            kind=envelope.kind,
+            stamp=envelope.stamp,
+            verdict=done.verdict,
+            reason=done.reason or "-",
+            code=(done.record and done.record.code) or "-",
+            delay=round(done.delay, 2),
+            detail=done.detail or "-",
+        )
+
+    def _kind(self, envelope: Envelope) -> str:
+        """Return a metric label for the kind: anybody may invent kinds, a label may not grow with them."""
+        return envelope.kind if envelope.kind in self._policies.by_kind else "other"
