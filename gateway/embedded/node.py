@@ -4,6 +4,7 @@ Pure: nothing here starts, reads or writes anything; `foreground` does.
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")
 
 NODE_NAME: Final = "lazaretto@localhost"
 """Constant, because RabbitMQ files its data under it. Nodes of one machine are kept apart by their epmd."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9!&()*+,./:;=?@_~-]+")
+"""What rabbitmq.conf takes literally: there is no quoting that all versions know, and `#` begins a comment."""
 
 
 class NodeSettingsError(ValueError):
@@ -66,9 +71,9 @@ class Node:
             folder=data.absolute() / "broker",
             host=host,
             port=port,
-            user=unquote(parts.username or "guest"),
-            password=unquote(parts.password or "guest"),
-            vhost=unquote(parts.path.removeprefix("/")) or "/",
+            user=_plain("the user", parts.username or "guest"),
+            password=_plain("the password", parts.password or "guest"),
+            vhost=_plain("the virtual host", parts.path.removeprefix("/") or "/"),
         )
 
     @property
@@ -177,3 +182,13 @@ class Node:
             # Without the first a tool called while the node is down would leave an epmd behind.
             "RABBITMQ_CTL_ERL_ARGS": "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
         }
+
+
+def _plain(what: str, quoted: str) -> str:
+    value = unquote(quoted)
+    if _PLAIN.fullmatch(value) is None:
+        raise NodeSettingsError(
+            f"LAZARETTO_BROKER_URL: {what} of a private node has no other characters than letters, digits and"
+            " ! & ( ) * + , . / : ; = ? @ _ ~ -"
+        )
+    return value

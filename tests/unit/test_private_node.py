@@ -55,6 +55,18 @@ def test_anything_but_one_plain_address_on_loopback_is_refused(url: str) -> None
         Node.at(url, DATA)
 
 
+@pytest.mark.parametrize("hidden", ["a%23b", "a%20b", "a%0Ab", "a%27b", "a%22b", "a%5Cb", "a%24%28b%29", "%C3%BC"])
+def test_what_its_configuration_could_not_say_is_refused_and_not_repeated(hidden: str) -> None:
+    for url in (
+        f"amqp://u:{hidden}@127.0.0.1:5673/",
+        f"amqp://{hidden}:p@127.0.0.1:5673/",
+        f"amqp://127.0.0.1/{hidden}",
+    ):
+        with pytest.raises(NodeSettingsError) as refused:
+            Node.at(url, DATA)
+        assert hidden not in str(refused.value)
+
+
 def test_everything_the_node_writes_lies_in_its_folder() -> None:
     node = Node.at("amqp://127.0.0.1:5673/", DATA)
     environment = node.environment(epmd_port=1, dist_port=2)
