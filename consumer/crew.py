@@ -1,6 +1,7 @@
 """The processes of a fleet: one mold, and a leash for each worker. Carries out what `fleet` intends for them.
 
-Owns the mold's control socket and the alarms for workers that do not start or do not leave. What concerns runs is the
+Owns the mold's control socket and the alarms for workers that do not start, do not leave or are not reaped. Sees the
+end of every worker with its own eyes: a mold that does nothing any more may hide no death. What concerns runs is the
 pool's.
 """
 
@@ -25,6 +26,12 @@ _log: Final = logging.getLogger("consumer.crew")
 _LOAD_DEADLINE: Final = 120.0
 """Seconds; handlers import large libraries."""
 _LEAVE_PATIENCE: Final = 2.0
+_REAP_LOOKS: Final = 4
+_REAP_INTERVAL: Final = 0.5
+"""Seconds. A living mold tells of a death within milliseconds. Looks are counted, not one span of time, so that a
+machine that stood still as a whole does not look like a mold that does."""
+_STOP_PATIENCE: Final = 10.0
+"""Seconds for a stop; whoever is still there then cannot be killed (state D)."""
 _GIVE_UP: Final = 3
 """Failures in a row after which a start is given up; later ones are repeated for ever, with backoff."""
 
@@ -53,6 +60,7 @@ class Crew:
         self._died = died
         self._mold: Mold | None = None
         self._alarms: dict[int, asyncio.TimerHandle] = {}
+        self._unreaped: dict[int, asyncio.TimerHandle] = {}
         self._mold_alarm: asyncio.TimerHandle | None = None
         self._oom = OomWatch()
         self._complete: asyncio.Future[None] | None = None
@@ -77,10 +85,20 @@ class Crew:
     async def stop(self) -> None:
         """Wait until every worker is gone, then end the mold. The fleet has been told to stop."""
         self._stopping = True
+        for leash in self.leashes.values():
+            if leash.pidfd is None:
+                self._watch(leash.worker, _LEAVE_PATIENCE)  # asked for a moment ago; nobody waits for its start now
         self.check()
-        await self._gone.wait()
+        try:
+            async with asyncio.timeout(_STOP_PATIENCE):
+                await self._gone.wait()
+        except TimeoutError:
+            self._mold_gone()
+            for leash in list(self.leashes.values()):
+                event(_log, "worker.immortal", logging.ERROR, pid=leash.pid)
+                self._bury(leash.worker, Death(), 0)
         self._quiet()
-        for alarm in self._alarms.values():
+        for alarm in (*self._alarms.values(), *self._unreaped.values()):
             alarm.cancel()
 
     def carry_out(self, intention: StartMold | Spawn | Kill | Retire) -> None:
@@ -103,7 +121,10 @@ class Crew:
                 assert_never(intention)
 
     def ready(self, leash: Leash) -> None:
-        """The worker says that it can take orders; stop waiting for that."""
+        """The worker says that it can take orders; it gets them as soon as it can be killed, too."""
+        leash.ready = True
+        if leash.pidfd is None:
+            return  # its birth is not announced yet; should its mold be frozen, the start's deadline finds out
         self._unwatch(leash.worker)
         self._act(self._fleet.started(leash.worker))
         self.check()
@@ -178,13 +199,14 @@ class Crew:
             case Forked(worker=worker, pid=pid):
                 if (leash := self.leashes.get(worker)) is None:
                     raise AssertionError(f"the mold forked worker {worker}, which nobody waits for")
-                leash.attach(pid, *descriptors)
+                leash.attach(pid, *descriptors, ended=self._on_end)
+                if leash.ready:
+                    self.ready(leash)
             case ForkFailed(worker=worker, message=message):
                 event(_log, "worker.unforkable", logging.ERROR, why=message)
                 self._bury(worker, Death(), 0)
             case Reaped(worker=worker, status=status, peak_rss=peak):
-                killed = os.WIFSIGNALED(status)
-                self._bury(worker, Death(status=status, oom=killed and self._oom.rose()), peak)
+                self._bury(worker, self._death(status), peak)
             case _:
                 event(_log, "mold.garbled", logging.ERROR, record=type(record).__name__)
 
@@ -199,19 +221,24 @@ class Crew:
         if not self._stopping:
             event(_log, "mold.lost", logging.ERROR, pid=mold.pid, status=status)
             self._fail(f"the process that loads the handler ended with status {status} before any worker was ready")
+        # Whoever was seen to end before the mold did has ended by itself, and is not excused (P17).
+        for leash in [leash for leash in self.leashes.values() if leash.ended]:
+            self._bury(leash.worker, self._death(leash.status), 0)
         self._act(self._fleet.mold_lost())
         for leash in list(self.leashes.values()):
+            leash.orphaned = True
             if leash.pidfd is None:
                 self._bury(leash.worker, Death(), 0)
-            else:
-                self._loop.add_reader(leash.pidfd, self._orphan_died, leash)
         self.check()
 
-    def _orphan_died(self, leash: Leash) -> None:
-        assert leash.pidfd is not None  # noqa: S101 - it is what was waited on
-        self._loop.remove_reader(leash.pidfd)
-        spawn.reap_orphan(leash.pidfd)
-        self._bury(leash.worker, Death(), 0)
+    def _mold_frozen(self) -> None:
+        """The mold is there and does nothing: it is stopped, or hangs in the kernel. It is replaced."""
+        event(_log, "mold.frozen", logging.ERROR, pid=self.mold_pid)
+        if self._mold is not None:
+            for leash in self.leashes.values():
+                if leash.pid:
+                    spawn.kill_group(leash.pid)  # safe now: a mold that is frozen waits for nobody
+        self._mold_gone()
 
     def _fail(self, why: str) -> None:
         if self._complete is not None and not self._complete.done():
@@ -244,16 +271,46 @@ class Crew:
     def _stuck(self, worker: int) -> None:
         self._unwatch(worker)
         leash = self.leashes.get(worker)
-        if leash is None:
+        if leash is None or leash.ended:
             return
         event(_log, "worker.stuck", logging.WARNING, worker=worker, pid=leash.pid)
         if leash.pidfd is None:
-            self._mold_gone()  # it has not even forked: whatever holds it, it is of no use any more
+            self._mold_frozen()  # it has not even forked: whatever holds it, it is of no use any more
         else:
             self._act(self._fleet.stuck(worker))
 
+    def _on_end(self, leash: Leash) -> None:
+        """A worker's process is over. Its mold tells how, unless that is gone, or frozen."""
+        # A mold that ended first can be seen to have ended, and excuses its workers. Its socket alone would not tell: a
+        # worker that hangs in the middle of its birth holds a copy.
+        self._hear_mold()
+        if self._mold is not None and self._mold.ended:
+            self._mold_gone()
+        if leash.closed:
+            return
+        if leash.orphaned:
+            assert leash.pidfd is not None  # noqa: S101 - it has just been seen
+            spawn.reap_orphan(leash.pidfd)
+            self._bury(leash.worker, Death(), 0)
+            return
+        leash.ended = True
+        leash.status = spawn.exit_status(leash.pid, parent=self.mold_pid)
+        self._await_reaping(leash.worker, _REAP_LOOKS)
+
+    def _await_reaping(self, worker: int, looks: int) -> None:
+        if looks == 0:
+            self._mold_frozen()
+        else:
+            self._unreaped[worker] = self._loop.call_later(_REAP_INTERVAL, self._await_reaping, worker, looks - 1)
+
+    def _death(self, status: int | None) -> Death:
+        killed = status is not None and os.WIFSIGNALED(status)
+        return Death(status=status, oom=killed and self._oom.rose())
+
     def _bury(self, worker: int, death: Death, peak: int) -> None:
         self._unwatch(worker)
+        if (reaping := self._unreaped.pop(worker, None)) is not None:
+            reaping.cancel()
         if (leash := self.leashes.get(worker)) is not None:
             leash.close()
             event(_log, "worker.exited", pid=leash.pid, status=shown(death), runs=leash.runs)

@@ -144,6 +144,10 @@ class Fleet:
         """Whether a worker that was planned is still to be spawned."""
         return worker in self._workers and self._workers[worker].phase is Phase.PLANNED
 
+    def leaving(self, worker: int) -> bool:
+        """Whether the worker is on its way out: it was told to go, or is killed, and need not be heard any more."""
+        return worker in self._workers and self._workers[worker].phase is Phase.LEAVING
+
     def busy(self) -> Iterator[tuple[int, str]]:
         """Yield each worker that has a run, and the run."""
         return ((number, run) for run, number in self._running.items())

@@ -7,6 +7,7 @@ pipe has ended or carries nonsense is only reported.
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from consumer import memory, spawn
@@ -42,6 +43,14 @@ class Leash:
         self.runs = 0
         self.doomed = False
         """To be killed as soon as there is a pidfd."""
+        self.ready = False
+        """It has said that it can take orders."""
+        self.orphaned = False
+        """Its mold is gone, so nobody will tell how it ended."""
+        self.ended = False
+        """Its process is over, and its mold has not told how yet."""
+        self.status: int | None = None
+        """How it ended, if that could be seen before its mold told."""
         self.closed = False
         self._statm: int | None = None
         self._channel = ends.channel
@@ -54,9 +63,10 @@ class Leash:
         self._loop.add_reader(self._channel, self.read)
         self._loop.add_reader(self._printed, self.read_output)
 
-    def attach(self, pid: int, pidfd: int, statm: int) -> None:
-        """Take the descriptors that the mold made for the new process."""
+    def attach(self, pid: int, pidfd: int, statm: int, *, ended: Callable[["Leash"], None]) -> None:
+        """Take the descriptors that the mold made for the new process; `ended` is called once, when that is over."""
         self.pid, self.pidfd, self._statm = pid, pidfd, statm
+        self._loop.add_reader(pidfd, self._see_end, ended)
         if self.doomed:
             self.kill()
 
@@ -131,11 +141,18 @@ class Leash:
         self._loop.remove_reader(self._channel)
         self._loop.remove_writer(self._channel)
         self._loop.remove_reader(self._printed)
+        if self.pidfd is not None:
+            self._loop.remove_reader(self.pidfd)
         self._channel.close()
         for descriptor in (self._printed, self.pidfd, self._statm):
             if descriptor is not None:
                 os.close(descriptor)
         self.pidfd = self._statm = None
+
+    def _see_end(self, ended: Callable[["Leash"], None]) -> None:
+        assert self.pidfd is not None  # noqa: S101 - it is what was waited on
+        self._loop.remove_reader(self.pidfd)
+        ended(self)
 
     def _deaf(self, why: str) -> None:
         if self._hears:

@@ -196,7 +196,8 @@ class Pool:
             event(_output_log, "output.dropped", logging.WARNING, pid=leash.pid, lines=dropped)
 
     def _kill_unheard(self, leash: Leash, why: str) -> None:
-        if not leash.closed:
+        # One that was told to leave closes its pipe first and then tidies up; its time to leave is watched elsewhere.
+        if not (leash.closed or leash.ended or self._fleet.leaving(leash.worker)):
             event(_log, "worker.unheard", logging.ERROR, pid=leash.pid, why=why)
             self._act(self._fleet.garbled(leash.worker))
 

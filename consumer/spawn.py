@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from consumer.pipe import MAX_WORD_BYTES, Fork, Preload, Record, decode, encode
@@ -23,6 +24,10 @@ _BOOT: Final = (
     "from consumer.worker.mold import main; sys.exit(main(int(sys.argv[2])))"
 )
 _DESCRIPTORS: Final = 2
+_KILL_PATIENCE: Final = 1.0
+"""Seconds for which the supervisor holds its breath; a killed process is there no longer after milliseconds."""
+_STATE, _PARENT, _EXIT_CODE = 0, 1, 49
+"""Columns of proc(5) `stat` behind the name, which may contain anything."""
 
 
 def _path_now() -> tuple[str, ...]:
@@ -66,7 +71,19 @@ class Mold:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the mold must be started from the main thread, or it dies with the thread that did")
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        try:
+            control.setblocking(False)  # noqa: FBT003 - positional only
+            # Said before anybody listens: then nothing that the new process does can make it fail.
+            _send(
+                control,
+                Preload(
+                    handler=blueprint.handler,
+                    supervisor=os.getpid(),
+                    encoding=blueprint.encoding,
+                    limits=dict(blueprint.limits),
+                    warm=blueprint.warm,
+                ),
+            )
             process = subprocess.Popen(
                 [sys.executable, "-c", _BOOT, json.dumps(blueprint.path), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -74,23 +91,22 @@ class Mold:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        control.setblocking(False)  # noqa: FBT003 - positional only
-        mold = cls(process, control)
-        mold._send(
-            Preload(
-                handler=blueprint.handler,
-                supervisor=os.getpid(),
-                encoding=blueprint.encoding,
-                limits=dict(blueprint.limits),
-                warm=blueprint.warm,
-            )
-        )
-        return mold
+        except BaseException:
+            control.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, control)
 
     @property
     def pid(self) -> int:
         """The mold's process id."""
         return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is over; true before any worker can be seen to have died of that."""
+        return self._process.poll() is not None
 
     def fork(self, worker: int) -> WorkerEnds:
         """Ask for a worker; raises OSError when the mold is gone, takes no more, or descriptors have run out."""
@@ -99,7 +115,7 @@ class Mold:
         try:
             ours.setblocking(False)  # noqa: FBT003 - positional only
             os.set_blocking(output, False)
-            self._send(Fork(worker=worker), theirs.fileno(), writing)
+            _send(self.control, Fork(worker=worker), theirs.fileno(), writing)
         except OSError:
             ours.close()
             os.close(output)
@@ -119,10 +135,6 @@ class Mold:
             return None
         return (decode(data), descriptors) if data else None
 
-    def poll(self) -> int | None:
-        """Return the exit status if the mold has ended, as `subprocess` gives it."""
-        return self._process.poll()
-
     def leave(self) -> None:
         """Say that no more is wanted: the mold kills the workers that are left, reaps them and ends."""
         try:
@@ -130,14 +142,22 @@ class Mold:
         except OSError:
             return  # it has ended already
 
-    def kill(self) -> int:
-        """End the mold at once, wait for it and return its exit status; its workers die with it."""
+    def kill(self) -> int | None:
+        """End the mold at once, wait for it and return its exit status; its workers die with it.
+
+        None for one that even SIGKILL does not end now, because it hangs in the kernel (state D): it dies when it can,
+        and `subprocess` waits for it then.
+        """
         self.control.close()
         self._process.send_signal(signal.SIGKILL)
-        return self._process.wait()
+        try:
+            return self._process.wait(_KILL_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return None
 
-    def _send(self, record: Record, *descriptors: int) -> None:
-        socket.send_fds(self.control, [encode(record)], descriptors)
+
+def _send(control: socket.socket, record: Record, *descriptors: int) -> None:
+    socket.send_fds(control, [encode(record)], descriptors)
 
 
 def kill(pidfd: int) -> None:
@@ -145,6 +165,27 @@ def kill(pidfd: int) -> None:
     try:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
+        return
+
+
+def exit_status(pid: int, *, parent: int) -> int | None:
+    """Return how a child of `parent` ended for which that has not waited yet, as waitpid gives it; else None.
+
+    A number that was given out again is never taken for the worker: it is a zombie of its mold, or it is not asked.
+    """
+    try:
+        columns = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        waits = columns[_STATE] == "Z" and int(columns[_PARENT]) == parent
+        return int(columns[_EXIT_CODE]) if waits else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def kill_group(pid: int) -> None:
+    """Kill a worker and all that it has started; only before its mold has waited for it: `pid` is its own so long."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
         return
 
 

@@ -12,18 +12,23 @@ from pathlib import Path
 from consumer.handler import DependencyDown, Reject, Retry, Run
 
 FORK_GATE = "TEST_FORK_GATE"
+MOLD_GATE = "TEST_MOLD_GATE"
 _left_behind: list[asyncio.Task[None]] = []
 
 
-def _stall_first_fork() -> None:
-    """Play the child that inherits a held lock: once, for as long as the file is there to be taken."""
-    gate = os.environ.get(FORK_GATE)
-    if gate is not None and Path(gate).exists():
-        Path(gate).unlink()
+def _stall_once(gate: str) -> None:
+    """Hang if the file that `gate` names is there to be taken."""
+    path = os.environ.get(gate)
+    if path is not None and Path(path).exists():
+        Path(path).unlink()
         time.sleep(600)
 
 
-os.register_at_fork(after_in_child=_stall_first_fork)
+# A child that inherits a held lock, and a mold that stands still before it has told of the child.
+os.register_at_fork(
+    after_in_child=lambda: _stall_once(FORK_GATE),
+    after_in_parent=lambda: _stall_once(MOLD_GATE),
+)
 
 
 def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident

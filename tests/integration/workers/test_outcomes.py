@@ -133,13 +133,13 @@ async def test_revoked_run_that_finishes_its_work_within_the_grace_is_done(pool:
 
 
 async def test_revoked_run_that_is_deaf_is_killed_after_the_grace(pool: Pool, tmp_path: Path) -> None:
-    deaf = order(f"deaf {tmp_path / 'never'}", deadline=0.4)
+    deaf = order(f"deaf {tmp_path / 'never'}", deadline=20)
     run = asyncio.create_task(pool.run(deaf))
     await asyncio.sleep(0)
     pool.revoke(deaf.run, outcome=Outcome.OUTAGE, grace=0.2)
     report = await run
     assert (report.outcome, report.code) == (Outcome.OUTAGE, "revoked")
-    assert report.seconds < 0.4
+    assert report.seconds < 20, "the grace has ended it, not the deadline"
 
 
 async def test_revoked_run_is_not_blamed_for_a_deadline_that_comes_first(pool: Pool, tmp_path: Path) -> None:
