@@ -153,12 +153,14 @@ class AttachmentFacts:
 class Facts:
     """What is known of one input so far; what was not measured yet is None or empty and breaks no limit.
 
-    `charset` is a codec name of Python, `charset_source` one of bom, declared, ascii, utf-8, detected, format.
+    `kind` is the ticket's, where a well-formed one was named. `charset` is a codec name of Python, `charset_source` one
+    of bom, declared, ascii, utf-8, detected, format.
     `findings` are violations of the checks that need no limit, such as a byte that does not decode.
     """
 
     bytes: int
     content_type: str | None = None
+    kind: str | None = None
     charset: str | None = None
     charset_source: str | None = None
     tokens: TokenCount | None = None

@@ -43,6 +43,7 @@ def examine(
     reading = parse_ticket(plain, limits)
     facts = replace(
         facts,
+        kind=reading.kind,
         charset=reading.charset,
         charset_source=reading.charset_source,
         attachments=reading.attachments,

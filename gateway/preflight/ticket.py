@@ -66,9 +66,10 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A ticket and how it was read; `ticket` is None when there are findings."""
+    """A ticket and how it was read; `ticket` is None when there are findings, `kind` when no valid one was named."""
 
     ticket: Ticket | None = None
+    kind: str | None = None
     charset: str | None = None
     charset_source: CharsetSource | None = None
     warnings: tuple[str, ...] = ()
@@ -78,11 +79,19 @@ class Reading:
 
 def parse_ticket(submission: Submission, limits: Limits) -> Reading:
     """Read `submission`, whose content encoding is undone already. Bounded for bodies within `max_body_bytes`."""
+    reading = _read_form_of(submission, limits)
+    if submission.kind is None:
+        return reading
+    if not is_kind(submission.kind):
+        # One more finding, not the end: what an earlier stage finds goes before it in the answer.
+        return replace(reading, ticket=None, findings=(*reading.findings, form.bad_kind()))
+    return reading if reading.kind is not None else replace(reading, kind=submission.kind)
+
+
+def _read_form_of(submission: Submission, limits: Limits) -> Reading:
     media_type = parse_media_type(submission.content_type or OPAQUE)
     if media_type is not None and media_type.essence == OPAQUE and submission.opaque_as_text:
         media_type = _OPAQUE_AS_TEXT
-    if submission.kind is not None and not is_kind(submission.kind):
-        return Reading(findings=(form.bad_kind(),))
     if media_type is None:
         return Reading(findings=(_unsupported("the content type is malformed, or longer than 255 bytes"),))
     if media_type.essence == "application/json":
@@ -203,6 +212,7 @@ def _reading(read: form.Form, *, charset: str, source: CharsetSource) -> Reading
         )
     return Reading(
         ticket=ticket,
+        kind=read.kind if read.kind is not None and is_kind(read.kind) else None,
         charset=charset,
         charset_source=source,
         warnings=read.warnings,

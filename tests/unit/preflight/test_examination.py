@@ -53,6 +53,31 @@ def test_an_encoding_that_fails_hides_what_could_only_be_judged_after_it(vocabul
     assert (refused.stage, refused.violations[0].rule) == (Stage.ENCODING, Rule.UNDECODABLE)
 
 
+def test_a_content_type_that_is_not_supported_comes_before_a_bad_kind(vocabulary: Vocabulary) -> None:
+    refused = _refused(Submission(body=b"x", content_type="application/pdf", kind="NO KIND"), vocabulary)
+    assert [violation.rule for violation in refused.violations] == [Rule.UNSUPPORTED_CONTENT_TYPE]
+    refused = _refused(Submission(body=b"x", content_type="text/plain", kind="NO KIND"), vocabulary)
+    assert [violation.rule for violation in refused.violations] == [Rule.KIND_INVALID]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "beside", "kind"),
+    [
+        (b'{"kind":"k","body":1}', "application/json", None, "k"),
+        (b'{"kind":"k","body":"' + b"a b " * 50 + b'"}', "application/json", None, "k"),
+        (b'{"kind":"NO","body":1}', "application/json", None, None),
+        (b'{"body":1}', "application/json", "beside", "beside"),
+        (b"not JSON", "application/json", "beside", "beside"),
+        (b"a\0b", "text/plain", "beside", "beside"),
+    ],
+)
+def test_a_refusal_knows_the_kind_where_a_valid_one_could_be_read(
+    vocabulary: Vocabulary, body: bytes, content_type: str, beside: str | None, kind: str | None
+) -> None:
+    submission = Submission(body=body, content_type=content_type, kind=beside)
+    assert _refused(submission, vocabulary, Limits(max_tokens=10)).facts.kind == kind
+
+
 def test_all_violations_of_the_failing_stage_come_in_one_answer(vocabulary: Vocabulary) -> None:
     body = b'{"kind":"k","body":"x","attachments":[{"content":"xxxx"},{"content":"xxxx","content_type":"video/mp4"}]}'
     limits = Limits(max_attachment_bytes=3, max_attachments=2, attachment_types=("text/*", "image/png"))
