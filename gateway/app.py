@@ -22,7 +22,9 @@ from gateway.settings import Address, DoorSettings
 log = logging.getLogger("gateway.app")
 
 _LAST_SECONDS: Final = 2.0
-"""Of the grace, kept back for closing connections once what could be answered has been."""
+"""Of the grace, or half of it, kept back for what follows the last moment to wait for the broker: answers, closing."""
+_SHUTDOWNS: Final = 8
+"""One part in so many of these for each of the two waits that the web server has when it ends."""
 
 
 class AddressTaken(Exception):
@@ -41,10 +43,13 @@ def application(door: Door) -> web.Application:
 
 
 @asynccontextmanager
-async def listening(door: Door) -> AsyncIterator[tuple[Runner, Address]]:
-    """Listen where the settings say; yields the address, with the port that was taken. Raises AddressTaken."""
+async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runner, Address]]:
+    """Listen where the settings say; yields the address, with the port that was taken. Raises AddressTaken.
+
+    At the end requests have `shutdown` seconds to get their answer out, and once more to take note that they cannot.
+    """
     address = door.settings.door
-    runner = Runner(application(door), shutdown_timeout=_LAST_SECONDS / 4)
+    runner = Runner(application(door), shutdown_timeout=shutdown)
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host, address.port, backlog=1024)
@@ -62,8 +67,9 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
 
     1. Readiness turns red and new tickets get a 503, while the listener closes: nobody new comes in.
     2. What is under way is answered, late confirms are awaited, the journal gets its events.
-    3. Connections close; who has not been served by then is cut off, and knows that nothing was accepted.
-    4. Background tasks, broker connections, store.
+    3. Shortly before the end of the grace nobody waits for the broker any longer: what is unconfirmed is a 503.
+    4. Connections close; an upload that has not ended by then is cut off, and its client knows it was not accepted.
+    5. Background tasks, broker connections, store; what does not close in time is left to the operating system.
 
     Raises BrokerUnreachable, TopologyConflict, AddressTaken, DoorFailed.
     """
@@ -71,15 +77,22 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with Door(settings, vocabulary) as door:
+    last = min(_LAST_SECONDS, settings.drain_grace / 2)
+    shutdown = last / _SHUTDOWNS
+    end: float | None = None
+    door = Door(settings, vocabulary)
+    try:
         version = await door.boot()
-        async with listening(door) as (runner, address):
+        async with listening(door, shutdown=shutdown) as (runner, address):
             logs.event(log, "door_open", address=address, broker=version)
             announce(f"door: http://{address}")
             await _until_stopped(door, stop)
+            end = loop.time() + settings.drain_grace
             for site in list(runner.sites):
                 await site.stop()
-            await door.drain(max(settings.drain_grace - _LAST_SECONDS, settings.drain_grace / 2))
+            await door.drain(end - last)
+    finally:
+        await door.close((end or loop.time() + last) - shutdown)
     logs.event(log, "door_closed")
 
 

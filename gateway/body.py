@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
@@ -25,6 +26,18 @@ afterwards learns why. Beyond either, the connection ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How slowly a body may come: `bytes` of it, or its end, in each `seconds`."""
+
+    bytes: int
+    seconds: float
+
+
+PACE = Pace(bytes=4096, seconds=5.0)
+"""A modem's pace, hiccups included. Who is slower holds room of others for as long as it pleases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """A whole body with its content encoding undone; `wire_bytes` is what was sent."""
 
@@ -32,11 +45,29 @@ class Body:
     wire_bytes: int
 
 
-async def read_body(request: web.BaseRequest, *, max_bytes: int, seconds: float) -> Body | Refused:
-    """Read the body of `request`, of at most `max_bytes` of content, within `seconds` from now.
+class Hold(Protocol):
+    """Asks for room for a body that has `size` bytes of content by now; False when there is none."""
 
-    Stops reading at the first refusal; answer it with `answer_while_sending`. Memory: the cap, once while reading and
-    once more while joining.
+    def __call__(self, size: int, /, *, whole: bool) -> bool:
+        """`whole` says that nothing more will come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom:
+    """The body was given up because there was no room to hold more of it: says nothing about the body."""
+
+
+def _any_size(_: int, *, whole: bool) -> bool:  # noqa: ARG001 - the shape of a room that never fills
+    return True
+
+
+async def read_body(
+    request: web.BaseRequest, *, max_bytes: int, seconds: float, pace: Pace = PACE, hold: Hold = _any_size
+) -> Body | Refused | NoRoom:
+    """Read the body of `request`, of at most `max_bytes` of content, within `seconds` from now and not below `pace`.
+
+    `hold(size, whole=...)` is asked for room for the content so far. Stops reading at the first refusal; answer it with
+    `answer_while_sending`. Memory: the cap, once while reading and once more while joining.
     """
     facts = Facts(bytes=0, content_type=request.headers.get("Content-Type"))
     coding = Coding.named(",".join(request.headers.getall("Content-Encoding", ())))
@@ -51,34 +82,52 @@ async def read_body(request: web.BaseRequest, *, max_bytes: int, seconds: float)
     if declared is not None and declared > max_wire:
         message = f"the body is declared to have {declared} bytes; at most {max_bytes} are admitted"
         return Refused.because(too_large(limit=max_bytes, actual=declared, message=message), facts)
-    return await _read(request, coding, max_bytes=max_bytes, max_wire=max_wire, seconds=seconds)
+    return await _read(request, coding, max_bytes=max_bytes, max_wire=max_wire, seconds=seconds, pace=pace, hold=hold)
 
 
 async def _read(
-    request: web.BaseRequest, coding: Coding, *, max_bytes: int, max_wire: int, seconds: float
-) -> Body | Refused:
+    request: web.BaseRequest,
+    coding: Coding,
+    *,
+    max_bytes: int,
+    max_wire: int,
+    seconds: float,
+    pace: Pace,
+    hold: Hold,
+) -> Body | Refused | NoRoom:
     inflater = Inflater(coding, max_bytes=max_bytes)
     wire_bytes = 0
     violation: Violation | None = None
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    due = pace.bytes
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(min(end, clock() + pace.seconds)) as patience:
             async for piece in request.content.iter_any():
                 wire_bytes += len(piece)
+                if wire_bytes >= due:
+                    due = wire_bytes + pace.bytes
+                    patience.reschedule(min(end, clock() + pace.seconds))
                 problem = Overflow(at_least=wire_bytes) if wire_bytes > max_wire else inflater.feed(piece)
                 if problem is not None:
                     violation = _violation(problem, max_bytes)
                     break
+                if not hold(inflater.held, whole=request.content.is_eof()):
+                    return NoRoom()
                 if coding is not Coding.IDENTITY:
                     # What has arrived already is read without a pause, and inflating it may take its time.
                     await asyncio.sleep(0)
     except TimeoutError:
+        late = clock() >= end
         message = f"the body did not arrive within {seconds:g} seconds"
-        violation = Violation(
-            rule=Rule.BODY_TOO_SLOW, message=message, limit=f"{seconds:g}", actual=wire_bytes, unit="bytes"
-        )
+        if not late:
+            message = f"less than {pace.bytes} bytes of the body arrived within {pace.seconds:g} seconds"
+        limit = f"{seconds if late else pace.seconds:g}"
+        violation = Violation(rule=Rule.BODY_TOO_SLOW, message=message, limit=limit, actual=wire_bytes, unit="bytes")
     except (web.RequestPayloadError, ConnectionError):
         violation = Violation(rule=Rule.BODY_BROKEN, message="the body ended early or is framed wrongly")
     if violation is None:
+        hold(inflater.held, whole=True)  # takes no further room: the end may come by itself, after the last piece
         content = inflater.finish()
         if isinstance(content, bytes):
             return Body(content=content, wire_bytes=wire_bytes)

@@ -6,7 +6,8 @@ Never reconnects by itself: a connection that is lost stays lost, and its owner 
 
 import asyncio
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ HEARTBEAT: Final = 10
 CALL_DEADLINE: Final = 5.0
 """Seconds for one call to a broker that is there: a declare, opening a channel, closing."""
 
+_LAST_WORDS: Final = 1.0
+"""Seconds for a call that was cancelled to end."""
 _DIFFERS: Final = re.compile(r"inequivalent arg '([^']+)' for (queue|exchange) '([^']+)'")
 _Answer = TypeVar("_Answer")
 
@@ -91,11 +94,21 @@ def version(connection: AbstractConnection) -> str:
 
 async def close(connection: AbstractConnection) -> None:
     """Close politely, within a deadline; what does not close in time is left to the operating system."""
-    closing = asyncio.ensure_future(connection.close())
-    await asyncio.wait({closing}, timeout=CALL_DEADLINE)
-    if not closing.done():
-        closing.cancel()
-    await asyncio.gather(closing, return_exceptions=True)
+    async with owned(connection.close()) as closing:
+        await asyncio.wait({closing}, timeout=CALL_DEADLINE)
+
+
+@asynccontextmanager
+async def owned(call: Awaitable[_Answer]) -> AsyncIterator[asyncio.Future[_Answer]]:
+    """Run a call that must not outlive the block: ended with it, and its last words heard, whatever ends the block."""
+    calling = asyncio.ensure_future(call)
+    try:
+        yield calling
+    finally:
+        calling.cancel()
+        ended, _ = await asyncio.wait({calling}, timeout=_LAST_WORDS)
+        if ended and not calling.cancelled():
+            calling.exception()
 
 
 async def lost(connection: AbstractConnection) -> None:

@@ -65,10 +65,13 @@ class ConfirmChannel:
         except broker.LOST:
             return Fate.CLOSED
         opened.pending += 1
-        fate = await self._fate(opened.channel, wire, route)
-        opened.pending -= 1
-        opened.nacks = opened.nacks + 1 if fate is Fate.NACKED else 0
-        self._retire_after_streak(opened)
+        try:
+            fate = await self._fate(opened.channel, wire, route)
+            opened.nacks = opened.nacks + 1 if fate is Fate.NACKED else 0
+        finally:
+            # However it ended, a retired channel must not wait for it any longer.
+            opened.pending -= 1
+            self._retire_after_streak(opened)
         return fate
 
     async def _open(self) -> _Opened:

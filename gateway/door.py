@@ -4,11 +4,9 @@ Owns the building of the parts, their background tasks and the order in which th
 """
 
 import asyncio
-import contextlib
 import logging
 import os
-from collections.abc import Iterator
-from typing import Final, Self
+from typing import Final
 
 from gateway.admission import Limits
 from gateway.confirm_channel import Fate
@@ -18,7 +16,9 @@ from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
 from gateway.reporter import Reporter
+from gateway.room import Room
 from gateway.settings import DoorSettings
+from gateway.states import States
 from gateway.tickets import Tickets
 from gateway.watch import Obstacle, Watch
 
@@ -27,6 +27,8 @@ log = logging.getLogger("gateway.door")
 START_PATIENCE: Final = 3.0
 """Seconds to find a broker at the start; afterwards the door waits for it as long as it takes."""
 EXAMINATION_SECONDS: Final = 10.0
+_LAST_CHANCE: Final = 0.25
+"""Seconds to close, however late it is: a store that was not closed keeps the process alive."""
 DRAINING: Final = "draining"
 
 
@@ -64,19 +66,17 @@ class Door:
         self.reporter = Reporter(
             self.publisher, settings.topology, deadline=settings.publish_deadline, metrics=self.metrics
         )
+        self.states = States(settings.store)
         self.tickets = Tickets(
             self.publisher,
             self.reporter,
+            self.states,
             settings.topology,
             node=f"{settings.node_name}/door-{os.getpid()}",
             deadline=settings.publish_deadline,
-            store_url=settings.store,
         )
+        self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
         self.draining = False
-        self._bytes = 0
-        self._requests = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
         self._background: list[asyncio.Task[None]] = []
 
     async def boot(self) -> str:
@@ -85,7 +85,8 @@ class Door:
         Raises BrokerUnreachable, TopologyConflict.
         """
         version = await self.watch.boot(START_PATIENCE)
-        self._background = [asyncio.create_task(part.run()) for part in (self.watch, self.publisher, self.reporter)]
+        parts = (self.watch, self.publisher, self.reporter, self.states)
+        self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 
     async def failed(self) -> BaseException | None:
@@ -99,47 +100,38 @@ class Door:
             return DRAINING
         return self.publisher.obstacle() or self.watch.obstacle()
 
-    @contextlib.contextmanager
-    def holding(self, size: int) -> Iterator[bool]:
-        """Account for one request of up to `size` bytes; False when the door holds too much already (G11)."""
-        fits = self._bytes + size <= self.settings.max_inflight_bytes
-        taken = size if fits else 0
-        self._bytes += taken
-        self._requests += 1
-        self._quiet.clear()
-        self.metrics.inflight_bytes.set(self._bytes)
-        try:
-            yield fits
-        finally:
-            self._bytes -= taken
-            self._requests -= 1
-            self.metrics.inflight_bytes.set(self._bytes)
-            if self._requests == 0:
-                self._quiet.set()
+    async def drain(self, until: float) -> None:
+        """Answer what is under way and hand the journal its events, until that moment of the loop's clock.
 
-    async def drain(self, grace: float) -> None:
-        """Answer what is under way and hand the journal its events, within `grace` seconds."""
+        Who still waits for a confirm then is told that it did not come.
+        """
         self.draining = True
-        logs.event(log, "draining", requests=self._requests, grace=grace)
+        logs.event(log, "draining", requests=self.room.requests)
         try:
-            async with asyncio.timeout(grace):
-                await self._quiet.wait()
+            async with asyncio.timeout_at(until):
+                await self.room.emptied()
                 await self.publisher.settled()
                 await self.reporter.flushed()
         except TimeoutError:
-            logs.event(log, "drain_ran_out", logging.WARNING, requests=self._requests)
+            logs.event(log, "drain_ran_out", logging.WARNING, requests=self.room.requests)
+        self.publisher.give_up()
 
-    async def close(self) -> None:
-        """Stop the background tasks and let go of broker, store and thread."""
+    async def close(self, until: float) -> None:
+        """Stop the background tasks and let go of broker, store and thread, until that moment of the loop's clock.
+
+        Connections that do not close in time are left to the operating system.
+        """
+        self.examiner.close()
+        ends = (self._stop_background, self.watch.close, self.states.close)
+        endings = {asyncio.create_task(end(), name=end.__qualname__) for end in ends}
+        left = until - asyncio.get_running_loop().time()
+        _, unended = await asyncio.wait(endings, timeout=max(_LAST_CHANCE, left))
+        for ending in unended:
+            logs.event(log, "left_unclosed", logging.WARNING, part=ending.get_name())
+            ending.cancel()
+        await asyncio.gather(*endings, return_exceptions=True)
+
+    async def _stop_background(self) -> None:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self.watch.close()
-        await self.tickets.close()
-        self.examiner.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

@@ -6,6 +6,7 @@ a broker that is away, never cancels a publish.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -67,6 +68,8 @@ class Publisher:
         self._blocked = False
         self._stalled = False
         self._progress_at = 0.0
+        self._waits: set[asyncio.Timeout] = set()
+        self._given_up = False
 
     def obstacle(self) -> Fate | None:
         """Return why a publish would fail right now, or None."""
@@ -92,12 +95,11 @@ class Publisher:
         `confirmed` is called when the confirm comes, even when nobody waits for it any more: after a broker's alarm a
         publish may be stored long after its deadline.
         """
-        fate = self.obstacle()
+        fate = Fate.TIMED_OUT if self._given_up else self.obstacle()
         if fate is None:
             sending = asyncio.create_task(self._send(wire, route, purpose, confirmed))
             self._account(sending, len(wire.body))
-            # Not wait_for: a cancelled publish says nothing about the message, which may be with the broker by now.
-            await asyncio.wait({sending}, timeout=deadline)
+            await self._wait(sending, deadline)
             fate = _fate(sending)
         if fate is not Fate.CONFIRMED:
             self._metrics.publish_failures.labels(reason=fate).inc()
@@ -127,10 +129,27 @@ class Publisher:
                 await broker.close(connection)
                 await self._abandon()
 
+    def give_up(self) -> None:
+        """End every wait for a confirm now, as timed out, and begin no other: whoever waits needs an answer in time."""
+        self._given_up = True
+        for wait in self._waits:
+            if not wait.expired():
+                wait.reschedule(0)
+
     async def settled(self) -> None:
         """Return when no publish waits for its confirm any more."""
         while self._sending:
             await asyncio.wait(self._sending)
+
+    async def _wait(self, sending: asyncio.Task[Fate], deadline: float) -> None:
+        # Ends the wait alone: a cancelled publish says nothing about the message, which may be with the broker by now.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline) as wait:
+                self._waits.add(wait)
+                try:
+                    await asyncio.wait({sending})
+                finally:
+                    self._waits.discard(wait)
 
     async def _session(self, connection: AbstractConnection) -> None:
         channels = {purpose: ConfirmChannel(connection) for purpose in Purpose}
@@ -171,10 +190,10 @@ class Publisher:
     async def _follow_blocking(self, connection: AbstractConnection) -> None:
         transport = connection.transport
         while transport is not None:
-            ready = asyncio.ensure_future(transport.connection.ready())
-            await asyncio.wait({ready}, timeout=_BLOCK_POLL / 2)
-            self._set_blocked(blocked=not ready.done(), stalled=self._stalled)
-            await ready
+            async with broker.owned(transport.connection.ready()) as ready:
+                await asyncio.wait({ready}, timeout=_BLOCK_POLL / 2)
+                self._set_blocked(blocked=not ready.done(), stalled=self._stalled)
+                await ready
             await asyncio.sleep(_BLOCK_POLL)
 
     async def _follow_progress(self, channel: ConfirmChannel) -> None:
@@ -186,11 +205,11 @@ class Publisher:
         self._progress_at = time.monotonic()
         while True:
             # Nobody has a queue of this name: the broker returns the probe, and nothing is stored.
-            sending = asyncio.ensure_future(channel.publish(probe, Route(exchange="", key=f"{self._name}.probe")))
-            while not sending.done():
-                await asyncio.wait({sending}, timeout=_PROBE_EVERY / 2)
-                idle = time.monotonic() - self._progress_at
-                self._set_blocked(blocked=self._blocked, stalled=not sending.done() and idle > _STALLED_AFTER)
+            async with broker.owned(channel.publish(probe, Route(exchange="", key=f"{self._name}.probe"))) as sending:
+                while not sending.done():
+                    await asyncio.wait({sending}, timeout=_PROBE_EVERY / 2)
+                    idle = time.monotonic() - self._progress_at
+                    self._set_blocked(blocked=self._blocked, stalled=not sending.done() and idle > _STALLED_AFTER)
             self._progress_at = time.monotonic()
             await asyncio.sleep(_PROBE_EVERY)
 

@@ -12,8 +12,8 @@ import orjson
 from aiohttp import web
 
 from gateway import answers, errors, openapi
-from gateway.admission import Facts, Refused
-from gateway.body import Body, read_body
+from gateway.admission import Facts, Refused, Rule
+from gateway.body import Body, NoRoom, read_body
 from gateway.confirm_channel import Fate
 from gateway.contract.envelope import Admission, Envelope
 from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, is_ticket_id, uuid7
@@ -24,7 +24,8 @@ from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import SUPPORTED_TYPES, Submission, Ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.serving import REQUEST_ID, expect_later, invite, problem
-from gateway.tickets import Refusal, StatusUnavailable
+from gateway.states import StatusUnavailable
+from gateway.tickets import Refusal
 from gateway.watch import Obstacle
 
 ANONYMOUS: Final = "anonymous"
@@ -111,10 +112,9 @@ class Routes:
     async def ready(self, request: web.Request) -> web.StreamResponse:
         """Whether a publish would be confirmed now. The store is reported, but tickets do not need it."""
         obstacle = self._door.obstacle()
-        store = await self._door.tickets.store_reachable()
         checks: dict[str, object] = {
             "publish": "ok" if obstacle is None else str(obstacle),
-            "store": "ok" if store else "unreachable",
+            "store": "ok" if self._door.states.reachable else "unreachable",
         }
         if obstacle is not None:
             return problem(request, errors.not_ready(str(obstacle), checks))
@@ -137,19 +137,29 @@ class Routes:
             wrong = errors.not_acceptable()
         if wrong is not None:
             return self._end(request, wrong, outcome="refused")
-        expected = min(request.content_length or self._door.limits.max_body_bytes, self._door.limits.max_body_bytes)
-        with self._door.holding(expected) as fits:
-            if not fits:
+        declared = min(request.content_length or 0, self._door.limits.max_body_bytes)
+        with self._door.room.place() as place:
+            if not self._door.room.fits(declared, unfinished=False):
                 return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
             await invite(request, self._door.limits.max_body_bytes)
             body = await read_body(
                 request,
                 max_bytes=self._door.limits.max_body_bytes,
                 seconds=self._door.settings.body_deadline,
+                hold=place.hold,
             )
-            if isinstance(body, Refused):
-                return self._refuse(request, body, body=None, publish=publish)
-            return await self._judged(request, body, key, publish=publish)
+            match body:
+                case Body():
+                    return await self._judged(request, body, key, publish=publish)
+                case NoRoom():
+                    return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
+                case Refused() if _has_left(request, body):
+                    # Nobody is there to be turned away, and nothing to review.
+                    return self._end(request, errors.refused(body), outcome="left")
+                case Refused():
+                    return self._refuse(request, body, body=None, publish=publish)
+                case _:
+                    assert_never(body)
 
     async def _judged(self, request: web.Request, body: Body, key: str | None, *, publish: bool) -> web.StreamResponse:
         self._door.metrics.body_bytes.observe(len(body.content))
@@ -206,8 +216,9 @@ class Routes:
         if known is not None and known != digest:
             taken = errors.id_taken() if key is None else errors.key_reused()
             return self._end(request, taken, outcome="refused", kind=ticket.kind)
-        # A repetition of what was accepted a moment ago is accepted already: the broker need not hold it twice.
-        fate = Fate.CONFIRMED if known else await self._door.tickets.submit(envelope, digest=digest)
+        # A repetition is published again: whether the first one is still there, only the broker knows. The fence drops
+        # the copy.
+        fate = await self._door.tickets.submit(envelope, digest=digest)
         if fate is not Fate.CONFIRMED:
             return self._end(request, _closed(fate), outcome="unavailable", kind=ticket.kind)
         answer = self._answer(
@@ -220,7 +231,7 @@ class Routes:
         what = errors.refused(refusal)
         if not publish:  # a dry run turned nobody away: nothing to review
             return self._end(request, what, outcome="checked")
-        kind = _kind_beside(request)
+        kind = refusal.facts.kind or _kind_beside(request)
         for violation in refusal.violations:
             self._door.metrics.refusals.labels(rule=violation.rule, mode="enforce").inc()
         self._door.tickets.refuse(
@@ -254,6 +265,11 @@ def _closed(obstacle: Fate | Obstacle | str) -> Problem:
     if obstacle is Fate.OVERLOADED:
         return errors.overloaded("inflight_publishes")
     return errors.not_accepted(str(obstacle), _RETRY_AFTER[obstacle])
+
+
+def _has_left(request: web.Request, refusal: Refused) -> bool:
+    broken = any(violation.rule is Rule.BODY_BROKEN for violation in refusal.violations)
+    return broken and request.transport is None
 
 
 def _takes_json(request: web.Request) -> bool:

@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
+from yarl import URL
 
 from gateway.contract import knobs
 from gateway.contract.topology import Topology
@@ -86,9 +87,17 @@ def _switch(value: object) -> object:
 def _broker_url(value: object) -> object:
     urls = _listed(value)
     for url in urls if isinstance(urls, tuple) else ():
-        if urlsplit(url).scheme not in {"amqp", "amqps"} or not urlsplit(url).hostname:
+        if not _names_a_broker(url):
             raise ValueError("write amqp://user:password@host:port/ or amqps://..., several separated by commas")
     return urls
+
+
+def _names_a_broker(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"amqp", "amqps"} and bool(parts.hostname) and parts.port != 0 and bool(URL(url).host)
+    except ValueError:  # whose text may quote the password
+        return False
 
 
 def _store_url(value: object) -> object:
@@ -202,11 +211,15 @@ class DoorSettings(_Shared):
     vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
     max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
     accept_detected: Switch = Field(default=False, description="on: admit text whose charset could only be guessed")
-    body_deadline: Seconds = Field(default=30.0, gt=0, description="time for a client to send its whole body")
+    body_deadline: Seconds = Field(
+        default=30.0, gt=0, description="time for a client to send its whole body; below 4 KiB in 5 s it ends sooner"
+    )
     publish_deadline: Seconds = Field(default=5.0, gt=0, description="time for the broker to confirm, then 503")
     max_queued: int = Field(default=100_000, ge=1, description="messages waiting in both lanes, then 503")
     max_inflight: int = Field(default=1024, ge=1, description="publishes that wait for their confirm, then 503")
-    max_inflight_bytes: Bytes = Field(default=64 << 20, description="bytes of requests in memory, then 503")
+    max_inflight_bytes: Bytes = Field(
+        default=64 << 20, description="bytes of requests in memory, half of them for unfinished ones; then 503"
+    )
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -216,8 +229,8 @@ class DoorSettings(_Shared):
                 f"LAZARETTO_DOOR: {self.door} is reachable from other machines and the door knows no API keys;"
                 " listen on 127.0.0.1, or set LAZARETTO_TRUST_NETWORK=on where only trusted machines reach it"
             )
-        if self.max_inflight_bytes < self.max_body_bytes:
-            problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least one body of max_body_bytes")
+        if self.max_inflight_bytes < 2 * self.max_body_bytes:
+            problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least two bodies of max_body_bytes")
         if bool(self.vocabulary) != bool(self.vocabulary_sha256):
             problems.append("LAZARETTO_VOCABULARY, LAZARETTO_VOCABULARY_SHA256: set both or none")
         if problems:

@@ -3,7 +3,6 @@
 Owns the order "confirmed, then accepted" and the memory of what this door has just accepted. Knows no HTTP.
 """
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -11,8 +10,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.confirm_channel import Fate
 from gateway.contract import envelope as envelopes
@@ -25,17 +22,13 @@ from gateway.contract.text import clip
 from gateway.contract.topology import Lane, Topology
 from gateway.publisher import Publisher, Purpose
 from gateway.reporter import Reporter
-from gateway.station.store import Store, StoreVersion, TicketStatus
+from gateway.states import States
+from gateway.station.store import TicketStatus
 
 log = logging.getLogger("gateway.tickets")
 
 MAX_REMEMBERED: Final = 10_000
 MAX_SAMPLE: Final = 1024
-_STORE_DEADLINE: Final = 3.0
-
-
-class StatusUnavailable(Exception):
-    """The store of ticket states cannot be read now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +53,18 @@ class Tickets:
         self,
         publisher: Publisher,
         reporter: Reporter,
+        states: States,
         topology: Topology,
         *,
         node: str,
         deadline: float,
-        store_url: str,
     ) -> None:
         self._publisher = publisher
         self._reporter = reporter
+        self._states = states
         self._route = topology.to_lane(Lane.WORK)
         self._node = node
         self._deadline = deadline
-        self._store_url = store_url
-        self._store: Store | None = None
-        self._opening = asyncio.Lock()
         self._accepted: OrderedDict[str, tuple[TicketStatus, str]] = OrderedDict()
 
     def accepted_as(self, ticket: str) -> str | None:
@@ -129,31 +120,11 @@ class Tickets:
 
     async def status(self, ticket: str) -> TicketStatus | None:
         """Return where a ticket stands, or None when nobody has heard of it; raises StatusUnavailable."""
-        try:
-            async with asyncio.timeout(_STORE_DEADLINE):
-                store = await self._open_store()
-                found = await store.ticket_status(ticket)
-        except (SQLAlchemyError, StoreVersion, OSError) as error:
-            logs.event(log, "status_unavailable", logging.WARNING, error=error)
-            raise StatusUnavailable from error
+        found = await self._states.ask(ticket)
         if found is not None:
             return found
         known = self._accepted.get(ticket)
         return None if known is None else known[0]
-
-    async def store_reachable(self) -> bool:
-        """Tell whether the store of ticket states can be read now."""
-        try:
-            await self.status("~")
-        except StatusUnavailable:
-            return False
-        return True
-
-    async def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            await self._store.close()
-            self._store = None
 
     def _record(self, envelope: Envelope, digest: str) -> None:
         now = time.time()
@@ -192,9 +163,3 @@ class Tickets:
             )
         )
         logs.event(log, "accepted", ticket=envelope.ticket, kind=envelope.kind, bytes=len(envelope.body))
-
-    async def _open_store(self) -> Store:
-        async with self._opening:
-            if self._store is None:
-                self._store = await Store.open(self._store_url)
-            return self._store

@@ -62,6 +62,11 @@ class Inflater:
         self._stream: zlib._Decompress | None = None
         self._start = b""
 
+    @property
+    def held(self) -> int:
+        """How many bytes of content it holds by now."""
+        return self._size
+
     def feed(self, data: bytes) -> Broken | Overflow | None:
         """Take more bytes. None: so far, so good."""
         match self._coding:

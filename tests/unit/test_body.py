@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from gateway.admission import Refused, Rule, Violation
-from gateway.body import CODED_ALLOWANCE, Body, answer_while_sending, read_body
+from gateway.body import CODED_ALLOWANCE, PACE, Body, NoRoom, Pace, answer_while_sending, read_body
 from tests.support.waiting import soon
 
 CAP = 50_000
@@ -27,14 +27,19 @@ class Server:
 
     port: int = 0
     seconds: float = 10.0
+    pace: Pace = PACE
     drain_bytes: int = 4_194_304
     drain_seconds: float = 10.0
     begun: int = 0
+    room: int = 10**9
+    held: list[tuple[int, bool]] = field(default_factory=list)
     read: list[Body | Refused] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.begun += 1
-        body = await read_body(request, max_bytes=CAP, seconds=self.seconds)
+        body = await read_body(request, max_bytes=CAP, seconds=self.seconds, pace=self.pace, hold=self.hold)
+        if isinstance(body, NoRoom):
+            return await answer_while_sending(request, web.Response(status=503))
         self.read.append(body)
         if isinstance(body, Body):
             return web.json_response({"bytes": len(body.content)})
@@ -43,6 +48,10 @@ class Server:
         return await answer_while_sending(
             request, answer, drain_bytes=self.drain_bytes, drain_seconds=0 if slow else self.drain_seconds
         )
+
+    def hold(self, size: int, /, *, whole: bool) -> bool:
+        self.held.append((size, whole))
+        return size <= self.room
 
     def violation(self) -> Violation:
         """The reason for the latest refusal."""
@@ -174,6 +183,39 @@ async def test_a_stalled_body_is_given_up_after_its_deadline_and_the_connection_
         async with asyncio.timeout(10):
             assert b'"body_too_slow"' in await reader.read()
     assert (server.violation().actual, server.violation().unit) == (10, "bytes")
+
+
+async def test_a_body_below_the_pace_is_given_up_long_before_its_deadline(server: Server) -> None:
+    server.seconds = 3600
+    server.pace = Pace(bytes=50, seconds=0.1)
+    async with _socket(server) as (reader, writer):
+        writer.write(_head("Content-Length: 100") + b"0123456789")
+        async with asyncio.timeout(10):
+            assert b'"body_too_slow"' in await reader.read()
+    assert "less than 50 bytes" in server.violation().message
+
+
+async def test_a_body_asks_for_room_as_it_grows_and_once_it_is_whole(server: Server) -> None:
+    assert await _post(server, b"x" * CAP) == 200
+    sizes = [size for size, _ in server.held]
+    assert sizes == sorted(sizes)
+    assert server.held[-1] == (CAP, True)
+    async with _socket(server) as (_reader, writer):
+        writer.write(_head(f"Content-Length: {CAP}") + b"0123456789")
+        await soon(lambda: server.held[-1] == (10, False))
+
+
+async def test_a_body_takes_the_room_of_what_it_inflates_to(server: Server) -> None:
+    coded = gzip.compress(b"\0" * CAP)
+    assert await _post(server, coded, Content_Encoding="gzip") == 200
+    assert server.held[-1] == (CAP, True)
+
+
+async def test_a_body_without_room_is_given_up_and_is_no_fault_of_its_client(server: Server) -> None:
+    server.room = 30_000
+    assert await _post(server, b"x" * CAP) == 503
+    assert await _post(server, b"x" * 30_000) == 200
+    assert len(server.read) == 1
 
 
 async def test_a_client_that_goes_away_in_the_middle_harms_nobody(server: Server) -> None:

@@ -1,5 +1,6 @@
 """What an admitted ticket looks like to its client and on the broker."""
 
+import asyncio
 import gzip
 import uuid
 
@@ -193,6 +194,38 @@ async def test_a_refusal_is_reported_with_its_facts_and_a_bounded_sample(door: R
     assert [violation["rule"] for violation in data["violations"]] == [  # type: ignore[attr-defined]
         violation["rule"] for violation in refused.document["violations"]
     ]
+
+
+async def test_a_refusal_is_on_record_under_the_kind_of_its_ticket(door: RunningDoor) -> None:
+    refused = await door.submit({"kind": "billing.question", "body": 1})
+
+    async def reported() -> list[str]:
+        return [event.kind for event in await door.events() if event.ticket == refused.document["request_id"]]
+
+    assert await soon(reported) == ["billing.question"]
+
+
+async def test_an_upload_that_its_client_gave_up_is_nobodys_refusal(door: RunningDoor) -> None:
+    left = 'lazaretto_admission_requests_total{kind="other",outcome="left"}'
+    before = await door.metric(left)
+    _, writer = await asyncio.open_connection(*door.host_port)
+    writer.write(b"POST /v1/tickets?kind=a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+    await writer.drain()
+    writer.close()
+
+    async def gone() -> bool:
+        return await door.metric(left) == before + 1
+
+    await soon(gone)
+    refused = await door.submit({"kind": "a", "body": 1})
+    seen: list[str] = []
+
+    async def reported() -> bool:
+        seen.extend(event.ticket for event in await door.events() if event.event is EventName.REFUSED)
+        return refused.document["request_id"] in seen
+
+    await soon(reported)
+    assert seen == [refused.document["request_id"]]
 
 
 async def test_kinds_that_clients_invent_do_not_multiply_the_metrics(door: RunningDoor) -> None:

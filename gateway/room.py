@@ -1,0 +1,79 @@
+"""How many bytes of requests a door holds, counted as they arrive: a size that was only declared takes no room.
+
+Owns the two bounds: on everything held, and on bodies whose end has not come, so that clients who start uploads and
+never end them cannot take the room of those who have something to say (G11, D14). Knows no HTTP.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import Gauge
+
+_UNFINISHED_SHARE: Final = 2
+"""Bodies that are not whole may fill one part in this many of the room."""
+
+
+class Room:
+    """The room for all requests of one door."""
+
+    def __init__(self, capacity: int, gauge: Gauge) -> None:
+        """`capacity` in bytes; `gauge` shows how many of them are taken."""
+        self._capacity = capacity
+        self._gauge = gauge
+        self._taken = 0
+        self._unfinished = 0
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.requests = 0
+        """Requests inside at this moment."""
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator["Place"]:
+        """Let one request in; what it holds is given back when it leaves."""
+        place = Place(self)
+        self.requests += 1
+        self._empty.clear()
+        try:
+            yield place
+        finally:
+            self.change(-place.held, unfinished=-place.unfinished)
+            self.requests -= 1
+            if self.requests == 0:
+                self._empty.set()
+
+    def fits(self, more: int, *, unfinished: bool) -> bool:
+        """Tell whether `more` bytes fit, which may or may not belong to a body whose end has not come."""
+        if unfinished and self._unfinished + more > self._capacity // _UNFINISHED_SHARE:
+            return False
+        return self._taken + more <= self._capacity
+
+    def change(self, held: int, *, unfinished: int) -> None:
+        """Count bytes in, or out when negative."""
+        self._taken += held
+        self._unfinished += unfinished
+        self._gauge.set(self._taken)
+
+    async def emptied(self) -> None:
+        """Return when no request is inside."""
+        await self._empty.wait()
+
+
+class Place:
+    """What one request holds of the room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.held = 0
+        self.unfinished = 0
+
+    def hold(self, size: int, *, whole: bool) -> bool:
+        """Account for a body of `size` bytes by now, `whole` when its end has come; False when they do not fit."""
+        more = size - self.held
+        if not self._room.fits(more, unfinished=not whole):
+            return False
+        unfinished = 0 if whole else size
+        self._room.change(more, unfinished=unfinished - self.unfinished)
+        self.held, self.unfinished = size, unfinished
+        return True
