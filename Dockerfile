@@ -1,12 +1,15 @@
 # One image for door, station and consumers; compose.yaml says which of them a container is.
 FROM python:3.11-slim AS wheel
 WORKDIR /build
-COPY requirements.lock pyproject.toml README.md LICENSE ./
+COPY requirements.lock requirements-build.lock pyproject.toml README.md LICENSE ./
 RUN python -m venv /opt/lazaretto \
     && /opt/lazaretto/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+# What builds the wheel is pinned, too, and stays out of the image.
+RUN python -m venv /build/tools \
+    && /build/tools/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock
 COPY gateway ./gateway
 COPY consumer ./consumer
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /build/wheel . \
+RUN /build/tools/bin/pip wheel --no-cache-dir --no-deps --no-index --no-build-isolation --wheel-dir /build/wheel . \
     && /opt/lazaretto/bin/pip install --no-cache-dir --no-deps --no-index /build/wheel/*.whl
 
 FROM python:3.11-slim

@@ -37,4 +37,5 @@ lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinn
 	$(PYTHON_BIN)/python -m venv .venv/lock
 	.venv/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(COMPILE) $(UPGRADE) --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) --extra dev --extra fast --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --only-build-deps --build-deps-for wheel --output-file requirements-build.lock

@@ -103,7 +103,14 @@ def test_the_image_runs_as_a_user_without_privileges_that_compose_names_too() ->
 def test_the_image_is_built_from_the_lock_and_python_3_11() -> None:
     instructions = _instructions()
     assert {rest.split()[0] for word, rest in instructions if word == "FROM"} == {"python:3.11-slim"}
-    assert any("--require-hashes -r requirements.lock" in rest for word, rest in instructions if word == "RUN")
+    run = [rest for word, rest in instructions if word == "RUN"]
+    for lock in ("requirements.lock", "requirements-build.lock"):
+        assert any(f"--require-hashes -r {lock}" in rest for rest in run)
+    installing = [command for rest in run for command in rest.split("&&") if "/pip " in command]
+    assert len(installing) == 4
+    # Whatever is not pinned cannot be fetched.
+    assert all("--require-hashes" in command or "--no-index" in command for command in installing)
+    assert all("--no-build-isolation" in command for command in installing if "pip wheel" in command)
 
 
 def test_what_the_image_copies_exists_and_is_sent_to_the_builder() -> None:
