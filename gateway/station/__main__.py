@@ -13,7 +13,7 @@ from gateway.broker import BrokerUnreachable, TopologyConflict
 from gateway.contract import logs
 from gateway.settings import SettingsError, StationSettings, help_text, load
 from gateway.station import command_line
-from gateway.station.channels import ChannelUnusable
+from gateway.station.apprise_channel import ChannelUnusable
 from gateway.station.store import StoreVersion
 
 _USAGE = 2
@@ -48,7 +48,7 @@ def main() -> int:
     except StoreVersion as error:
         print(error, file=sys.stderr)
         return _USAGE
-    except (sa.exc.DBAPIError, OSError) as error:
+    except (sa.exc.SQLAlchemyError, OSError) as error:
         print(f"cannot use the store or the address: {error}", file=sys.stderr)
         return _USAGE
     except BrokerUnreachable as error:

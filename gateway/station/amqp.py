@@ -84,6 +84,7 @@ def _encodable(value: Any) -> Any:
         case _:
             return value
 
+
 _plain_unmarshal: Final = header.ContentHeader.unmarshal
 
 

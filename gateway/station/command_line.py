@@ -93,7 +93,8 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
             if text:
                 print(f"  {name}:", *(f"    {_safe(line)}" for line in str(text).splitlines()[-20:]), sep="\n")
     for alert in found.alerts:
-        sent = "not sent yet" if alert.sent_at is None else _when(alert.sent_at)
+        unsent = "not sent yet" if alert.retired_at is None else "not sent, its channel is configured no more"
+        sent = unsent if alert.sent_at is None else _when(alert.sent_at)
         print(f"alert       {_safe(alert.channel)}, {alert.event}, {sent}")
     for act in found.acts:
         print(f"decision    {act.act} by {_safe(act.actor)}, {_when(act.at)}, because: {_safe(act.reason)}")

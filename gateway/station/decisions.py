@@ -210,7 +210,7 @@ async def _stand(transaction: AsyncConnection, row: Any, standing: Standing, det
 async def _resolve(transaction: AsyncConnection, row: Any) -> None:
     # Whoever was told of the item is told that it is decided: the channels are those of its alert, not this process's.
     told = sa.select(alerts.c.channel).filter_by(
-        ticket=row.ticket, generation=row.generation, event=AlertEvent.QUARANTINED.value
+        ticket=row.ticket, generation=row.generation, event=AlertEvent.QUARANTINED.value, retired_at=None
     )
     channels: Sequence[str] = (await transaction.scalars(told)).all()
     await holding.announce(

@@ -66,7 +66,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One message to people about an item; `sent_at` is None while it is still owed."""
+    """One message to people about an item; `sent_at` is None while it is still owed, or when it was retired."""
 
     generation: int
     event: str
@@ -74,6 +74,8 @@ class Alert:
     text: str | None
     created_at: float
     sent_at: float | None
+    retired_at: float | None
+    """When its channel was found to be configured no more."""
     tries: int
     last_error: str | None
 
@@ -155,6 +157,7 @@ async def find(store: Store, ticket: str) -> Dossier | None:
                     text=alert.text,
                     created_at=alert.created_at,
                     sent_at=alert.sent_at,
+                    retired_at=alert.retired_at,
                     tries=alert.tries,
                     last_error=alert.last_error,
                 )

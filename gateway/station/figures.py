@@ -48,7 +48,9 @@ async def count(store: Store) -> Figures:
             return found
 
         oldest = await transaction.scalar(sa.select(sa.func.min(items.c.arrived_at)).filter_by(state=ItemState.HELD))
-        owed = await transaction.scalar(sa.select(sa.func.min(alerts.c.created_at)).where(alerts.c.sent_at.is_(None)))
+        owed = await transaction.scalar(
+            sa.select(sa.func.min(alerts.c.created_at)).filter_by(sent_at=None, retired_at=None)
+        )
         return Figures(
             quarantined=await rows(sa.select(*by_reason, number).group_by(*by_reason)),
             by_state=await rows(sa.select(items.c.state, number).group_by(items.c.state)),

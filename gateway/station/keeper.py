@@ -24,6 +24,7 @@ from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
 from gateway.station import holding, ledger
 from gateway.station.amqp import received
+from gateway.station.pauses import pause
 from gateway.station.salvage import Salvage, is_of_the_message
 from gateway.station.spool import Spool
 from gateway.station.store import Store
@@ -109,7 +110,7 @@ class Keeper:
                     await broker.close(next_connection)
                 next_connection = None
             failures = 0 if time.monotonic() - started > WATCH else failures + 1
-            await _pause(stop, _pause_after(failures))
+            await pause(stop, _pause_after(failures))
 
     async def _session(self, connection: AbstractConnection, stop: asyncio.Event) -> None:
         ended = asyncio.Event()
@@ -164,7 +165,7 @@ class Keeper:
                 failures += 1
                 self._vitals.store_error = f"{type(error).__name__}: {error}"
                 event(logger, "store.unusable", logging.ERROR, queue=line.queue, waiting=len(messages), error=error)
-                await _pause(ended, _pause_after(failures))
+                await pause(ended, _pause_after(failures))
                 if ended.is_set():
                     return False
             else:
@@ -207,7 +208,7 @@ class Keeper:
         """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""
         while not ended.is_set():
             before = [line.arrived for line in lines]
-            await _pause(ended, WATCH)
+            await pause(ended, WATCH)
             channel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
             depths = await broker.depths(channel, [line.queue for line in lines])
             await broker.within(channel.close(), broker.CALL_DEADLINE)
@@ -229,14 +230,6 @@ def _halves(wire: Wire) -> list[Wire]:
 async def _set_when(happens: Awaitable[object], ended: asyncio.Event) -> None:
     await happens
     ended.set()
-
-
-async def _pause(until: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await until.wait()
-    except TimeoutError:
-        return
 
 
 def _pause_after(failures: int) -> float:

@@ -1,7 +1,7 @@
 """Sends the alerts that the store owes, each at least once, with a growing pause after a failure.
 
 Owns the rows of `alerts` from their insertion on. An alert is marked after it went out, never before; a station that
-dies in between says it twice.
+dies in between says it twice. No channel waits for another one, and no alert can end the sending of others.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import sqlalchemy as sa
 
 from gateway.contract.logs import event
 from gateway.station import wording
-from gateway.station.channels import Channel, ChannelFailed, Notice
+from gateway.station.channels import Channel, Notice
 from gateway.station.dossier import Dossier, Item, find
 from gateway.station.holding import AlertEvent
+from gateway.station.pauses import pause
 from gateway.station.store import Store
 from gateway.station.tables import alerts, storable
 
@@ -25,6 +26,9 @@ POLL: Final = 0.5
 BATCH: Final = 64
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 300.0
+_LONGEST_REST: Final = 30.0
+_MOST_DOUBLINGS: Final = 16
+_STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
 logger: Final = logging.getLogger("lazaretto.outbox")
 
@@ -34,63 +38,104 @@ class Outbox:
 
     def __init__(self, *, store: Store, channels: Sequence[Channel], desk: str) -> None:
         self._store = store
-        self._channels = {channel.name: channel for channel in channels}
+        self._channels = channels
         self._desk = desk
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send what is due, again and again; while the store cannot be used, wait for it."""
         while not stop.is_set():
-            found = 0
             try:
-                found = await self._round()
-            except* (sa.exc.DBAPIError, OSError) as group:
-                event(logger, "outbox.waits", logging.WARNING, error=group.exceptions[0])
-            if found < BATCH:
-                await _pause(stop, POLL)
+                await self._retire()
+                break
+            except _STORE_TROUBLE as error:
+                event(logger, "outbox.waits", logging.WARNING, error=error)
+                await pause(stop, _FIRST_PAUSE)
+        async with asyncio.TaskGroup() as group:
+            for channel in self._channels:
+                group.create_task(self._serve(channel, stop))
 
-    async def _round(self) -> int:
-        now = time.time()
+    async def _retire(self) -> None:
+        """Owe nothing more to channels that are configured no more, and again what is owed to those that are back."""
+        configured = alerts.c.channel.in_([channel.name for channel in self._channels])
+        unsent = alerts.c.sent_at.is_(None)
+        gone = sa.and_(unsent, alerts.c.retired_at.is_(None), sa.not_(configured))
+        back = sa.and_(unsent, alerts.c.retired_at.is_not(None), configured)
+        query = sa.select(alerts.c.channel, sa.func.count()).group_by(alerts.c.channel)
+        async with self._store.reading() as transaction:
+            retired = (await transaction.execute(query.where(gone))).all()
+            returned = (await transaction.execute(query.where(back))).all()
+        if retired or returned:
+            async with self._store.writing() as transaction:
+                await transaction.execute(sa.update(alerts).where(gone).values(retired_at=time.time()))
+                await transaction.execute(sa.update(alerts).where(back).values(retired_at=None))
+        for channel, number in retired:
+            event(logger, "alerts.retired", logging.WARNING, channel=channel, alerts=number)
+        for channel, number in returned:
+            event(logger, "alerts.owed_again", channel=channel, alerts=number)
+
+    async def _serve(self, channel: Channel, stop: asyncio.Event) -> None:
+        """Send one channel's alerts at its own pace: a dead or slow one must not keep any other waiting."""
+        ended: dict[int, dict[str, Any]] = {}
+        failures = 0
+        while not stop.is_set():
+            due: Sequence[Any] = ()
+            try:
+                due = await self._due(channel)
+                for row in due:
+                    sent = await self._settle(channel, row, ended)
+                    failures = 0 if sent else failures + 1
+                    if failures or stop.is_set():
+                        break
+            except _STORE_TROUBLE as error:
+                event(logger, "outbox.waits", logging.WARNING, channel=channel.name, error=error)
+            if failures:
+                await pause(stop, min(_LONGEST_REST, _doubled(failures - 1)))
+            elif len(due) < BATCH:
+                await pause(stop, POLL)
+
+    async def _due(self, channel: Channel) -> Sequence[Any]:
         query = (
             sa.select(alerts)
-            .where(alerts.c.sent_at.is_(None), alerts.c.due_at <= now, alerts.c.channel.in_(list(self._channels)))
+            .where(alerts.c.sent_at.is_(None), alerts.c.due_at <= time.time(), alerts.c.channel == channel.name)
             .order_by(alerts.c.due_at)
             .limit(BATCH)
         )
         async with self._store.reading() as transaction:
-            due = (await transaction.execute(query)).all()
-        # Each channel at its own pace: a dead webhook must not keep the log waiting.
-        by_channel: dict[str, list[Any]] = {}
-        for row in due:
-            by_channel.setdefault(row.channel, []).append(row)
-        async with asyncio.TaskGroup() as group:
-            for name, rows in by_channel.items():
-                group.create_task(self._send_all(self._channels[name], rows))
-        return len(due)
+            return (await transaction.execute(query)).all()
 
-    async def _send_all(self, channel: Channel, rows: Sequence[Any]) -> None:
-        for row in rows:
-            notice = await self._notice(row.ticket, row.generation, AlertEvent(row.event))
-            try:
-                await channel.send(notice)
-            except ChannelFailed as error:
-                pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**row.tries)
-                event(logger, "alert.failed", logging.WARNING, ticket=row.ticket, channel=channel.name, error=error)
-                await self._mark(row.id, text=notice.text, due_at=time.time() + pause, last_error=storable(str(error)))
-            else:
-                await self._mark(row.id, text=notice.text, sent_at=time.time(), last_error=None)
-
-    async def _mark(self, alert: int, **changes: object) -> None:
+    async def _settle(self, channel: Channel, row: Any, ended: dict[int, dict[str, Any]]) -> bool:
+        """Send one alert and mark it; `ended` keeps what the store could not be told yet, so that it is said once."""
+        if row.id not in ended:
+            ended[row.id] = await self._attempt(channel, row)
+        changes = ended[row.id]
         async with self._store.writing() as transaction:
             await transaction.execute(
-                sa.update(alerts).where(alerts.c.id == alert).values(tries=alerts.c.tries + 1, **changes)
+                sa.update(alerts).where(alerts.c.id == row.id).values(tries=alerts.c.tries + 1, **changes)
             )
+        del ended[row.id]
+        return "sent_at" in changes
 
-    async def _notice(self, ticket: str, generation: int, about: AlertEvent) -> Notice:
-        dossier = await find(self._store, ticket)
-        if dossier is None:
-            raise AssertionError(f"an alert about {ticket}, of which the store knows nothing")
-        item = next(item for item in dossier.items if item.generation == generation)
-        return compose(dossier, item, about, f"{self._desk}/items/{ticket}")
+    async def _attempt(self, channel: Channel, row: Any) -> dict[str, Any]:
+        text = row.text
+        try:
+            notice = await self._notice(row)
+            text = notice.text
+            await channel.send(notice)
+        except sa.exc.SQLAlchemyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever one alert makes go wrong, the others are sent
+            event(logger, "alert.failed", logging.WARNING, ticket=row.ticket, channel=channel.name, error=error)
+            due_at = time.time() + min(_LONGEST_PAUSE, _doubled(row.tries))
+            return {"text": text, "due_at": due_at, "last_error": storable(str(error))}
+        return {"text": text, "sent_at": time.time(), "last_error": None}
+
+    async def _notice(self, row: Any) -> Notice:
+        dossier = await find(self._store, row.ticket)
+        items = dossier.items if dossier is not None else ()
+        item = next((item for item in items if item.generation == row.generation), None)
+        if dossier is None or item is None:
+            raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
+        return compose(dossier, item, AlertEvent(row.event), f"{self._desk}/items/{row.ticket}")
 
 
 def compose(dossier: Dossier, item: Item, about: AlertEvent, link: str) -> Notice:
@@ -112,9 +157,6 @@ def compose(dossier: Dossier, item: Item, about: AlertEvent, link: str) -> Notic
     return Notice(event=about, title=wording.title(item), text=text, fields={**fields, "link": link})
 
 
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return
+def _doubled(times: int) -> float:
+    # A power without a bound ends in an OverflowError once an alert has failed a thousand times.
+    return _FIRST_PAUSE * float(2 ** min(times, _MOST_DOUBLINGS))

@@ -77,9 +77,7 @@ class Sender:
             await self.close()
             try:
                 self._connection = await broker.connect(self._urls, name="station out", deadline=CONNECT_DEADLINE)
-                self._channel = await broker.within(
-                    self._connection.channel(publisher_confirms=True, on_return_raises=True), broker.CALL_DEADLINE
-                )
+                self._channel = await broker.open_channel(self._connection)
             except broker.LOST as error:
                 await self.close()
                 raise NotSent(f"no connection: {error}") from error

@@ -1,13 +1,16 @@
 """`serve`: keeper, outbox and desk in one process, started and stopped in a written order.
 
 Owns the composition and the order. Start: store, broker and topology, desk, keeper, outbox. Stop, at SIGTERM: the
-keeper takes nothing more and finishes its transaction, the outbox its alert, then the desk closes.
+keeper takes nothing more and finishes its transaction, the outbox its alert, then the desk closes; whatever has not
+ended within the drain grace is left, since all that is owed stands in the store or waits in the broker.
 """
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -17,15 +20,23 @@ from aiohttp import web
 from gateway import broker
 from gateway.contract.logs import event
 from gateway.settings import StationSettings
-from gateway.station import amqp
-from gateway.station import channels as alert_channels
+from gateway.station import amqp, apprise_channel
+from gateway.station.channels import Channel, ExchangeChannel, LogChannel
 from gateway.station.desk import routes
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
+from gateway.station.pauses import pause
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
+
+PROBE: Final = 2.0
+"""Seconds between two tries to write to the store, for readiness."""
+PROBE_PATIENCE: Final = 0.5
+_CLOSING: Final = 5.0
+"""Seconds of the drain grace that are left for connections and desk to close."""
+_DESK_CLOSING: Final = 1.0
 
 logger: Final = logging.getLogger("lazaretto.station")
 
@@ -38,7 +49,7 @@ async def serve(settings: StationSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sender = Sender(settings.broker_url)
-    channels = alert_channels.configured(settings.alert_urls, sender, settings.topology)
+    channels = _channels(settings, sender)
     store = await Store.open(settings.store)
     try:
         connection = await _connected(settings)
@@ -53,8 +64,12 @@ async def serve(settings: StationSettings) -> None:
         )
         outbox = Outbox(store=store, channels=channels, desk=settings.desk_link)
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
-            group.create_task(keeper.run(stop, connection))
-            group.create_task(outbox.run(stop))
+            working = [
+                group.create_task(keeper.run(stop, connection)),
+                group.create_task(outbox.run(stop)),
+                group.create_task(_probe(store, vitals, stop)),
+            ]
+            group.create_task(_end(working, stop, settings.drain_grace))
             event(logger, "station.ready", desk=settings.desk_link, broker=broker.version(connection))
     except* broker.TopologyConflict as conflict:
         raise conflict.exceptions[0] from None
@@ -67,7 +82,7 @@ async def serve(settings: StationSettings) -> None:
 async def check(settings: StationSettings) -> list[str]:
     """Try everything that `serve` needs and say what was found; raises what `serve` raises."""
     sender = Sender(settings.broker_url)
-    channels = alert_channels.configured(settings.alert_urls, sender, settings.topology)
+    channels = _channels(settings, sender)
     store = await Store.open(settings.store)
     try:
         writable = await store.writable()
@@ -87,6 +102,36 @@ async def check(settings: StationSettings) -> list[str]:
         await broker.close(connection)
 
 
+def _channels(settings: StationSettings, sender: Sender) -> list[Channel]:
+    foreign = apprise_channel.channels(settings.alert_urls)
+    return [LogChannel(), ExchangeChannel(sender, settings.topology), *foreign]
+
+
+async def _probe(store: Store, vitals: Vitals, stop: asyncio.Event) -> None:
+    """Try now and then whether the store takes a write, once for everybody who asks."""
+    while not stop.is_set():
+        vitals.writable = await store.writable(patience=PROBE_PATIENCE)
+        await pause(stop, PROBE)
+
+
+async def _end(working: Collection[asyncio.Task[None]], stop: asyncio.Event, grace: float) -> None:
+    """Once `stop` is set, give the work its time and no more; the process ends within `grace` whatever holds it."""
+    await stop.wait()
+    last_resort = threading.Timer(grace, _leave)
+    last_resort.daemon = True
+    last_resort.start()
+    _, late = await asyncio.wait(working, timeout=max(grace - _CLOSING, grace / 2))
+    for task in late:
+        task.cancel()
+
+
+def _leave() -> None:
+    # A thread that waits for a locked store, or a connection that does not close, cannot be told to stop. What it was
+    # doing is not committed or not acknowledged, and comes again.
+    event(logger, "station.overdue", logging.WARNING)
+    os._exit(0)
+
+
 async def _connected(settings: StationSettings) -> AbstractConnection:
     connection = await broker.connect(settings.broker_url, name="station", deadline=CONNECT_DEADLINE)
     try:
@@ -99,7 +144,12 @@ async def _connected(settings: StationSettings) -> AbstractConnection:
 
 @asynccontextmanager
 async def _listening(settings: StationSettings, store: Store, vitals: Vitals) -> AsyncIterator[None]:
-    runner = web.AppRunner(routes.application(settings, store, vitals), access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        routes.application(settings, store, vitals),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_DESK_CLOSING,
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.desk.host, settings.desk.port).start()

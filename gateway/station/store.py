@@ -4,12 +4,14 @@ Owns how a transaction begins and what makes it durable. Writers take the write 
 that two of them wait for each other instead of failing halfway; every process of one machine may open the same file.
 """
 
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
@@ -21,6 +23,7 @@ from gateway.station import tables
 
 BUSY_TIMEOUT_MS: Final = 10_000
 _WRITES: Final = "lazaretto_writes"
+_PATIENCE: Final = "lazaretto_patience_ms"
 
 
 class StoreVersion(Exception):
@@ -46,7 +49,7 @@ class TicketStatus:
 
 
 class Store:
-    """The open store. Every method raises sqlalchemy.exc.OperationalError while the database cannot be used."""
+    """The open store. Every method raises sqlalchemy.exc.SQLAlchemyError while the database cannot be used."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -55,13 +58,18 @@ class Store:
     async def open(cls, url: str) -> Self:
         """Connect, make the tables that are missing, check the version; raises StoreVersion, OperationalError, OSError.
 
-        Whoever comes first makes the tables: a door may be asked about a ticket before a station ever ran.
+        Whoever comes first makes the tables: a door may be asked about a ticket before a station ever ran. Where they
+        are there, nothing is written: a store that is locked, full or read-only can still be read.
         """
-        store = cls(_engine(url))
+        store = cls(_engine(_readable(url)))
         try:
-            async with store.writing() as transaction:
-                await transaction.run_sync(tables.metadata.create_all)
-                await _check_version(transaction)
+            async with store.reading() as transaction:
+                complete = await _is_complete(transaction)
+            if not complete:
+                async with store.writing() as transaction:
+                    await transaction.run_sync(tables.metadata.create_all)
+                    if not await _is_complete(transaction):
+                        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
         except BaseException:
             await store.close()
             raise
@@ -83,20 +91,23 @@ class Store:
             yield connection
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction that holds the write lock from its first statement; committed at the end, or not at all."""
+    async def writing(self, *, patience: float = BUSY_TIMEOUT_MS / 1000) -> AsyncIterator[AsyncConnection]:
+        """A transaction that holds the write lock from its first statement; committed at the end, or not at all.
+
+        `patience` is for how many seconds it waits for the lock.
+        """
         async with self._engine.connect() as connection:
-            await connection.execution_options(**{_WRITES: True})
+            await connection.execution_options(**{_WRITES: True, _PATIENCE: round(patience * 1000)})
             async with connection.begin():
                 yield connection
 
-    async def writable(self) -> bool:
-        """Tell whether a commit succeeds now: writes one row and keeps nothing of it."""
+    async def writable(self, *, patience: float = BUSY_TIMEOUT_MS / 1000) -> bool:
+        """Tell whether a commit succeeds within `patience` seconds: writes one row and keeps nothing of it."""
         try:
-            async with self.writing() as transaction:
+            async with self.writing(patience=patience) as transaction:
                 probe = sa.update(tables.schema).values(version=tables.SCHEMA_VERSION)
                 await transaction.execute(probe)
-        except (sa.exc.DBAPIError, OSError):
+        except (sa.exc.SQLAlchemyError, OSError):
             return False
         return True
 
@@ -118,29 +129,58 @@ class Store:
         )
 
 
-async def _check_version(transaction: AsyncConnection) -> None:
+async def _is_complete(transaction: AsyncConnection) -> bool:
+    """Tell whether the tables are there; raises StoreVersion when they are another version's."""
+    if not await transaction.run_sync(lambda connection: sa.inspect(connection).has_table(tables.schema.name)):
+        return False
     found = await transaction.scalar(sa.select(sa.func.max(tables.schema.c.version)))
-    if found is None:
-        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
-    elif found != tables.SCHEMA_VERSION:
+    if found not in {None, tables.SCHEMA_VERSION}:
         raise StoreVersion(f"the store has schema {found}, this program works with {tables.SCHEMA_VERSION}")
+    return found is not None
+
+
+def _readable(url: str) -> str:
+    """Return the URL under which a store can at least be read.
+
+    SQLite reads a write-ahead log only where it may make an index beside it, unless it is told that nothing changes:
+    which is so where nobody may write and no log is left.
+    """
+    parsed = make_url(url)
+    path = Path(parsed.database or "")
+    if (
+        parsed.get_backend_name() != "sqlite"
+        or not path.is_file()
+        or os.access(path.parent, os.W_OK, effective_ids=True)
+    ):
+        return url
+    if path.with_name(f"{path.name}-wal").exists():
+        return url
+    unchanging = {"mode": "ro", "immutable": "1", "uri": "true"}
+    location = parsed.set(database=f"file:{quote(str(path))}", query=unchanging)
+    return location.render_as_string(hide_password=False)
 
 
 def _engine(url: str) -> AsyncEngine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return create_async_engine(url, pool_pre_ping=True)
-    if parsed.database:
-        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
-    sa.event.listen(engine.sync_engine, "connect", _prepare)
+    if "immutable" in parsed.query:
+        sa.event.listen(engine.sync_engine, "connect", _leave_transactions_to_us)
+    else:
+        Path(parsed.database or "").parent.mkdir(parents=True, exist_ok=True)
+        sa.event.listen(engine.sync_engine, "connect", _prepare)
     sa.event.listen(engine.sync_engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: DBAPIConnection, _record: object) -> None:
+def _leave_transactions_to_us(connection: DBAPIConnection, _record: object) -> None:
     # The driver would begin transactions by itself, always deferred; `_begin` does it instead.
     connection.isolation_level = None
+
+
+def _prepare(connection: DBAPIConnection, record: object) -> None:
+    _leave_transactions_to_us(connection, record)
     cursor = connection.cursor()
     try:
         cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -170,4 +210,6 @@ def _use_write_ahead_log(cursor: DBAPICursor) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
+    patience = connection.get_execution_options().get(_PATIENCE, BUSY_TIMEOUT_MS)
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -15,8 +15,13 @@ class Vitals:
     store_error: str | None = None
     """What the store answered last to the keeper, when it could not be written."""
 
+    writable: bool = False
+    """The store took a write when it was tried last; readiness serves this answer instead of queueing for the lock."""
+
     @property
     def problems(self) -> list[str]:
         """What keeps the station from taking items in; empty when nothing does."""
         found = [] if self.consuming else ["not consuming: no broker connection, or the queues are gone"]
-        return found + ([f"store: {self.store_error}"] if self.store_error else [])
+        if self.store_error is not None or not self.writable:
+            found.append(f"store: {self.store_error or 'cannot be written'}")
+        return found

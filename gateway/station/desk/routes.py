@@ -114,9 +114,7 @@ async def _alive(_request: web.Request) -> web.StreamResponse:
 
 
 async def _ready(request: web.Request) -> web.StreamResponse:
-    problems = list(request.app[_VITALS].problems)
-    if not await request.app[_STORE].writable():
-        problems.append("store: cannot be written")
+    problems = request.app[_VITALS].problems
     return web.Response(text="\n".join(problems or ["ready"]) + "\n", status=503 if problems else 200)
 
 
@@ -146,7 +144,7 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
 async def _store_may_be_down(request: web.Request, handler: _Handler) -> web.StreamResponse:
     try:
         return await handler(request)
-    except sa.exc.OperationalError as error:
+    except sa.exc.SQLAlchemyError as error:
         raise web.HTTPServiceUnavailable(text="the store cannot be read\n", headers={"Retry-After": "5"}) from error
 
 

@@ -3,18 +3,21 @@
 import asyncio
 import resource
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http import HTTPStatus
 
 import aio_pika
 import aiohttp
 import pytest
 import sqlalchemy as sa
+from aiohttp import web
 
 from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
 from gateway.embedded import EmbeddedBroker
+from gateway.station.pauses import pause
 from gateway.station.store import Store
 from gateway.station.tables import alerts
 from tests.integration.station.conftest import Producers, Station, depth
@@ -120,7 +123,7 @@ async def test_a_full_store_acknowledges_nothing_is_not_ready_and_recovers(
     assert red[0] == HTTPStatus.SERVICE_UNAVAILABLE
     assert "store:" in red[1]
     assert found["items"][0]["size"] == 2 << 20
-    assert (await _readiness(own_station))[0] == HTTPStatus.OK
+    await soon(lambda: _is_ready(own_station))
     assert await depth(broker.url, producers.topology.quarantine_queue) == 0
     assert not (own_station.data / "spool").exists()
 
@@ -162,6 +165,111 @@ async def test_a_queue_with_other_arguments_stops_the_start_with_its_name(
         await channel.queue_delete(name)
     assert done.returncode == 4
     assert name in done.stderr
+
+
+async def test_a_locked_store_is_told_to_every_probe_at_once_and_survived(
+    own_station: Station, producers: Producers, killer: Killer, ticket: str
+) -> None:
+    program = await asyncio.to_thread(own_station.start)
+    await soon(lambda: _is_ready(own_station))
+    with _locked(own_station):
+        await soon(lambda: _is_not_ready(own_station))
+        # More than the store has connections, all of them while nobody can write.
+        answers = await asyncio.gather(*(_readiness(own_station) for _ in range(40)))
+        verbs = [await asyncio.to_thread(own_station.run, *verb) for verb in (["list"], ["rejections"])]
+    await soon(lambda: _is_ready(own_station))
+    await producers.item(killer())
+    await own_station.settled(ticket)
+
+    assert {status for status, _ in answers} == {HTTPStatus.SERVICE_UNAVAILABLE}
+    assert all("store: cannot be written" in text for _, text in answers)
+    assert [done.returncode for done in verbs] == [0, 0], verbs
+    assert program.exit_code is None
+
+
+async def test_a_hook_that_never_ends_its_answer_delays_neither_other_channels_nor_the_end(
+    own_station: Station, producers: Producers, killer: Killer
+) -> None:
+    async with _endless_hook() as (port, asked):
+        own_station.extra |= {
+            "LAZARETTO_ALERT_URLS": f"json://127.0.0.1:{port}/hook",
+            "LAZARETTO_DRAIN_GRACE": "4s",
+        }
+        program = await asyncio.to_thread(own_station.start)
+        await producers.item(killer(ticket=TicketId("one")))
+        await soon(asked.is_set)
+        await producers.item(killer(ticket=TicketId("two")))
+        await soon(lambda: "item.quarantined ticket=two" in program.log)
+
+        code = await asyncio.to_thread(program.terminate)
+
+    assert code == 0
+    assert "station.stopped" in program.log
+    assert "station.overdue" not in program.log
+
+
+async def test_a_station_that_waits_for_a_locked_store_ends_within_its_grace_and_loses_nothing(
+    own_station: Station, producers: Producers, killer: Killer, broker: EmbeddedBroker, ticket: str
+) -> None:
+    own_station.extra["LAZARETTO_DRAIN_GRACE"] = "1s"
+    program = await asyncio.to_thread(own_station.start)
+    with _locked(own_station):
+        await producers.item(killer())
+        await soon(lambda: _is(depth(broker.url, producers.topology.quarantine_queue), 0))
+        code = await asyncio.to_thread(program.terminate)
+    assert code == 0
+    assert "station.overdue" in program.log
+    assert "item.stored" not in program.log
+
+    await asyncio.to_thread(own_station.start)
+    assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+@contextmanager
+def _locked(station: Station) -> Iterator[None]:
+    """Hold the store's write lock, as a program that is stuck in a transaction would."""
+    writer = sqlite3.connect(station.data / "station.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        writer.execute("ROLLBACK")
+        writer.close()
+
+
+@asynccontextmanager
+async def _endless_hook() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A service that begins its answer and goes on with it, byte by byte, until the test ends."""
+    asked, over = asyncio.Event(), asyncio.Event()
+
+    async def receive(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        asked.set()
+        while not over.is_set():
+            await pause(over, 0.5)
+            with suppress(ConnectionError):
+                await answer.write(b".")
+        return answer
+
+    app = web.Application()
+    app.router.add_post("/hook", receive)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1], asked
+    finally:
+        over.set()
+        await runner.cleanup()
+
+
+async def _is_ready(station: Station) -> bool:
+    return (await _readiness(station))[0] == HTTPStatus.OK
+
+
+async def _is_not_ready(station: Station) -> bool:
+    return not await _is_ready(station)
 
 
 async def _is(number: Awaitable[int], expected: int) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.settings import DoorSettings, SettingsError, StationSettings, help_text, load
-from gateway.station.channels import AppriseChannel, ChannelUnusable
+from gateway.station.apprise_channel import AppriseChannel, ChannelUnusable
 
 
 @pytest.mark.parametrize("model", [StationSettings, DoorSettings])

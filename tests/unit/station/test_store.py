@@ -1,7 +1,11 @@
 """The store: made by whoever comes first, refused when it is another version's."""
 
 import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import sqlalchemy as sa
@@ -35,6 +39,51 @@ async def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(StoreVersion, match="99"):
         await Store.open(_url(tmp_path))
+
+
+async def test_a_locked_store_is_opened_and_read_and_known_to_take_no_write(tmp_path: Path) -> None:
+    await (await Store.open(_url(tmp_path))).close()
+    other = sqlite3.connect(tmp_path / "deep/er/station.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store = await Store.open(_url(tmp_path))
+    assert await store.ticket_status("nobody") is None
+    assert not await store.writable(patience=0.01)
+    other.execute("ROLLBACK")
+    other.close()
+    assert await store.writable(patience=0.01)
+    await store.close()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Path]:
+    """A folder that whoever runs this test may read and not write, even the superuser."""
+    superuser = os.geteuid() == 0
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        asyncio.run(_make(folder))
+        (folder / "station.db").chmod(0o444)
+        folder.chmod(0o555)
+        if superuser:
+            os.seteuid(65534)
+        yield folder
+        if superuser:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+async def _make(folder: Path) -> None:
+    await (await Store.open(f"sqlite+aiosqlite:///{folder}/station.db")).close()
+
+
+def test_a_store_that_may_only_be_read_is_read(stranger: Path) -> None:
+    async def read() -> tuple[object, bool]:
+        store = await Store.open(f"sqlite+aiosqlite:///{stranger}/station.db")
+        try:
+            return await store.ticket_status("nobody"), await store.writable(patience=0.01)
+        finally:
+            await store.close()
+
+    assert asyncio.run(read()) == (None, False)
 
 
 async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
