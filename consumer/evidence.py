@@ -16,6 +16,8 @@ from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
 
 _MAX_DETAIL: Final = 1024
+_MAX_CODE: Final = 256
+_MAX_CHARSET: Final = 64
 _MAX_PROGRESS_IN_DETAIL: Final = 200
 _MIB: Final = 1024 * 1024
 
@@ -37,7 +39,8 @@ class Trial:
     progress: str = ""
     measured: Measured | None = None
     finished: Finished | None = None
-    revoked_with: Outcome = Outcome.RELEASED
+    revoked_with: Outcome | None = None
+    """How it is to be reported, once its claim was taken away; None as long as nobody has done that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
         started=trial.started,
         seconds=max(0.0, now - trial.begun),
         worker=trial.worker,
-        code=code,
+        code=clip(code, _MAX_CODE),
         detail=clip(detail, _MAX_DETAIL),
         evidence={
             name: value for name, value in known.items() if value not in ("", None, [], 0) or name == "exit_status"
@@ -103,7 +106,8 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
         case Cause.FINISHED if trial.finished is not None:
             said = trial.finished
             outcome = Outcome(said.outcome)
-            if said.gave_up and outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
+            gave_up = said.gave_up and outcome in {Outcome.SUCCEEDED, Outcome.FAILED}
+            if gave_up and trial.revoked_with is not None:  # else there was nothing to give up, whatever it says
                 return trial.revoked_with, "gave_up", "its handler stopped when it was told that its claim was gone"
             if outcome is Outcome.MEMORY:
                 return outcome, said.code, f"the handler raised {said.error_type}: {said.message}{last}"
@@ -115,7 +119,8 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
             size, limit = trial.peak // _MIB, order.memory_limit // _MIB
             return Outcome.MEMORY, "memory:ceiling", f"used {size} MiB where {limit} MiB is the limit; killed{last}"
         case Cause.REVOKED:
-            return trial.revoked_with, "revoked", f"its claim was taken away and its grace was over{last}"
+            taken_as = trial.revoked_with or Outcome.RELEASED
+            return taken_as, "revoked", f"its claim was taken away and its grace was over{last}"
         case Cause.STOPPED:
             return Outcome.RELEASED, "stopped", "the node stopped before it had finished"
         case Cause.MOLD_LOST:
@@ -173,11 +178,12 @@ def hear(trial: Trial, record: Spend | Progress | Measured) -> None:
     """Take down what a run says of itself before it ends."""
     match record:
         case Progress(text=text):
-            trial.progress = text
+            trial.progress = clip(text, _MAX_DETAIL)
         case Spend(tokens=tokens, usd=usd):
             trial.spent += Spent(tokens=tokens, usd=usd)
         case Measured():
-            trial.measured = record
+            if trial.order.examine:  # else the door has measured, and a worker knows nothing better
+                trial.measured = record
 
 
 def _admission(trial: Trial) -> Admission | None:
@@ -186,7 +192,7 @@ def _admission(trial: Trial) -> Admission | None:
         return None
     return Admission(
         bytes=facts.bytes,
-        charset=facts.charset,
+        charset=clip(facts.charset, _MAX_CHARSET),
         tokens=facts.tokens,
         exact=facts.exact,
         attachments=facts.attachments,

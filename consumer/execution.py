@@ -4,7 +4,7 @@ Success, exception, deadline, memory kill, kill -9 and revocation all end as a `
 there (verdict, settlement). Knows neither broker nor processes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,8 +81,12 @@ class Executor(Protocol):
     async def start(self) -> None:
         """Make every slot ready; raises ExecutorUnavailable when that fails."""
 
-    async def run(self, order: RunOrder) -> RunReport:
-        """Run one order to its end; raises nothing. Not to be cancelled while the run is alive: revoke it instead."""
+    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+        """Run one order to its end; raises nothing. Not to be cancelled while the run is alive: revoke it instead.
+
+        `started` is called with the process id of its worker, just before that hears of it, and never for an order that
+        ends without a worker. It must not raise.
+        """
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: it is told at once, killed after `grace` seconds, and reported with `outcome`.

@@ -6,13 +6,15 @@
         ...
 
 Return and the ticket is done. Raise `Reject`, `Retry` or `DependencyDown` to say more; any other exception is a
-failure that counts against the ticket. A handler may be started more than once for one ticket: use `run.key` to make
-what it does to the world happen once. Imports neither the broker nor the supervisor.
+failure that counts against the ticket. A handler may be started more than once for one ticket, and for one attempt of
+it: use `run.key` to make what an attempt does to the world happen once. Imports neither the broker nor the supervisor.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from gateway.contract.envelope import MAX_SPENT
 
 
 class Reject(Exception):
@@ -81,8 +83,9 @@ class Line(Protocol):
 class Run:
     """One execution of the handler for one ticket.
 
-    `attempt` counts from 1; `key` ("ticket/generation/attempt") names this execution and no other: give it to
-    services that know idempotency keys.
+    `attempt` counts from 1. `key` ("ticket/generation/attempt") names the attempt: one that was interrupted and is not
+    charged (release, outage, dependency) starts again under the same key, a charged one is followed by another key.
+    That is what services that know idempotency keys want: give it to them.
     """
 
     __slots__ = ("_line", "attempt", "generation", "key", "knows_of_loss", "ticket")
@@ -106,8 +109,8 @@ class Run:
 
     def spend(self, *, tokens: int = 0, usd: float = 0.0) -> None:
         """Report tokens and money as they are used; added up over all runs of the ticket, even if the worker dies."""
-        if tokens < 0 or not 0 <= usd < float("inf"):
-            raise ValueError(f"spend cannot be negative or infinite: tokens={tokens}, usd={usd}")
+        if not (0 <= tokens <= MAX_SPENT and 0 <= usd <= MAX_SPENT):
+            raise ValueError(f"spend cannot be negative or beyond all measure: tokens={tokens}, usd={usd}")
         self._line.spend(int(tokens), float(usd))
 
     def progress(self, text: str) -> None:

@@ -1,13 +1,16 @@
 """Runs orders in the supervisor's own loop: for `async def` handlers that need no isolation.
 
 Gives the same reports as worker processes, except for what nobody can give without a process: a handler that blocks
-blocks the node, one that dies takes the node along, and memory has no ceiling. Owns one asyncio task for each run.
+blocks the node, one that dies takes the node along, and memory has no ceiling. Tickets are read, and those that came
+past the door examined, on the loop of the node: the one exception to the rule that a supervisor looks at no body (P11).
+A large one holds up everything for as long as that takes. Owns one asyncio task for each run, and never lets what a
+handler raises reach the loop.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,7 +19,7 @@ from consumer.evidence import Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Cause
 from consumer.handler import Run
-from consumer.pipe import Finished, Measured, Progress, Spend
+from consumer.pipe import Finished, Progress, Spend
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE, account, prepare
@@ -106,13 +109,15 @@ class Inline:
     async def start(self) -> None:
         """Nothing is left to make ready."""
 
-    async def run(self, order: RunOrder) -> RunReport:
-        """Run one order to its end."""
+    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+        """Run one order to its end. `started` gets the process id of this node."""
         self._waiting[order.run] = None
         async with self._free:
             taken = self._waiting.pop(order.run)
             if taken is not None or self._stopping:
                 return unstarted(taken or Outcome.RELEASED, "revoked" if taken else "stopped", now=time.time())
+            if started is not None:
+                started(os.getpid())
             return await self._run(order)
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
@@ -157,28 +162,30 @@ class Inline:
         if handling.done() and not handling.cancelled():
             trial.finished = handling.result()
             under_way.cause = Cause.FINISHED
+        elif under_way.cause is Cause.FINISHED:  # cancelled, and not by us: it asked for its own end and then returned
+            trial.finished = account(order.run, asyncio.CancelledError())
         return conclude(trial, under_way.cause, None, "", loop.time())
 
     async def _handle(self, order: RunOrder, line: _InlineLine) -> Finished:
-        def measured(record: Measured) -> None:
-            hear(line.trial, record)
-
-        match prepare(briefing(order), self._reader, line, measured):
-            case Finished() as refusal:
-                return refusal
-            case Run() as run:
-                return await self._call(order.run, run)
-
-    async def _call(self, name: str, run: Run) -> Finished:
+        """Return the run's account, whatever is raised: what leaves this task would end the node (`SystemExit`), or
+        leave a delivery without an ending (a panic of an extension module). Only our own cancellation passes.
+        """
+        run: Run | None = None
         try:
-            await self._handler.call(run)
-        except asyncio.CancelledError as error:
-            if name in self._runs and self._runs[name].cause is not Cause.FINISHED:
+            match prepare(briefing(order), self._reader, line, lambda found: hear(line.trial, found)):
+                case Finished() as refusal:
+                    return refusal
+                case Run() as run:
+                    await self._handler.call(run)
+            finished = Finished(run=order.run, outcome=Outcome.SUCCEEDED)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and self._is_cancelled(order.run):
                 raise
-            return replace(account(name, error), gave_up=run.knows_of_loss)  # the handler's own doing, not ours
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything, and each is an outcome
-            return replace(account(name, error), gave_up=run.knows_of_loss)
-        return Finished(run=name, outcome=Outcome.SUCCEEDED, gave_up=run.knows_of_loss)
+            finished = account(order.run, error)
+        return replace(finished, gave_up=run is not None and run.knows_of_loss)
+
+    def _is_cancelled(self, run: str) -> bool:
+        return run in self._runs and self._runs[run].cause is not Cause.FINISHED
 
     def _overdue(self, under_way: _UnderWay) -> None:
         self._cancel(under_way, Cause.REVOKED if under_way.line.taken else Cause.DEADLINE)

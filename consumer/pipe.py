@@ -1,7 +1,8 @@
 """What supervisor, mold and workers say to each other, and how it is framed; used by both sides of every pipe.
 
 Owns the records and their bytes: length, type, a JSON head, and for an order the ticket's body as it is. No pickle: a
-worker that a ticket has taken over can lie, but it cannot make the supervisor run anything. Does no I/O.
+worker that a ticket has taken over can lie, but it cannot make the supervisor run anything, and what it says is no
+larger, deeper or longer than the store and the headers it ends up in can hold. Does no I/O.
 """
 
 import struct
@@ -17,6 +18,11 @@ MAX_ORDER_BYTES: Final = 512 * 1024 * 1024
 """Supervisor to worker: no broker hands over a larger message."""
 MAX_WORD_BYTES: Final = 64 * 1024
 """Worker to supervisor, and the mold both ways: last words are short, and a worker is not to be trusted."""
+MAX_NUMBER: Final = 2**53
+"""Of what a worker or a mold says: up to here every codec and every store agrees. None is negative."""
+MAX_SAID_CHARACTERS: Final = 8192
+MAX_SAID_ITEMS: Final = 64
+MAX_SAID_DEPTH: Final = 8
 
 _FRAME: Final = struct.Struct("!IBI")
 """Bytes that follow the length, type, bytes of the head."""
@@ -217,6 +223,8 @@ _TYPES: Final[dict[int, type[Any]]] = {
     13: ForkFailed,
     14: Reaped,
 }
+_OURS: Final = frozenset({Order, Lost, Preload, Fork})
+"""What the supervisor says; it is believed."""
 _CODES: Final = {record: code for code, record in _TYPES.items()}
 _HEADS: Final[dict[type[Any], dict[str, Any]]] = {
     record: {item.name: _json_type(item.type) for item in fields(record) if item.name != "body"}
@@ -286,9 +294,29 @@ def _record(code: int, head: bytes, body: bytes) -> Record:
     for name, value in values.items():
         if not isinstance(value, expected[name]):
             raise Garbled(f"a {kind.__name__} record whose {name} is a {type(value).__name__}")
+    if kind not in _OURS:
+        _check(values, kind.__name__, MAX_SAID_DEPTH)
     if kind is Order:
         values["body"] = body
     return cast("Record", kind(**values))
+
+
+def _check(value: Any, where: str, depth: int) -> None:
+    """Raise `Garbled` for what no honest worker says."""
+    match value:
+        case bool() | None:
+            return
+        case int() | float():
+            if not 0 <= value <= MAX_NUMBER:
+                raise Garbled(f"a {where} record with the number {value}")
+        case str():
+            if len(value) > MAX_SAID_CHARACTERS:
+                raise Garbled(f"a {where} record with a text of {len(value)} characters")
+        case list() | dict():
+            if len(value) > MAX_SAID_ITEMS or depth == 0:
+                raise Garbled(f"a {where} record that holds too much")
+            for item in value if isinstance(value, list) else (*value, *value.values()):
+                _check(item, where, depth - 1)
 
 
 def _printable(value: Any) -> Any:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,7 +38,8 @@ class _Open:
 
     order: RunOrder
     report: asyncio.Future[RunReport]
-    revoked_with: Outcome = Outcome.RELEASED
+    started: Callable[[int], None] | None = None
+    revoked_with: Outcome | None = None
     trial: Trial | None = None
     leash: Leash | None = None
     death: Death | None = None
@@ -127,9 +128,9 @@ class Pool:
             await self.stop()
             raise
 
-    async def run(self, order: RunOrder) -> RunReport:
-        """Run one order to its end; waits for a worker if all are busy."""
-        entry = _Open(order=order, report=asyncio.get_running_loop().create_future())
+    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+        """Run one order to its end; waits for a worker if all are busy. `started` gets that one's process id."""
+        entry = _Open(order=order, report=asyncio.get_running_loop().create_future(), started=started)
         if order.run in self._open:
             raise ValueError(f"run {order.run} is under way already")
         self._open[order.run] = entry
@@ -170,8 +171,8 @@ class Pool:
                 self._crew.ready(leash)
             case Finished() if trial is not None and record.outcome in _SPEAKABLE:
                 trial.finished = record
+                leash.read_output()  # it was flushed before this was said, and after this it would be nobody's
                 if record.outcome != Outcome.SUCCEEDED:
-                    leash.read_output()
                     trial.peak = max(trial.peak, leash.resident())
                 self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
             case Progress() | Spend() | Measured():
@@ -252,6 +253,8 @@ class Pool:
         self._by_worker[leash.worker] = entry
         if self._look is None:
             self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
+        if entry.started is not None:
+            entry.started(leash.pid)
         leash.send(briefing(order))
 
     def _look_at_memory(self) -> None:
@@ -273,8 +276,8 @@ class Pool:
             if timer is not None:
                 timer.cancel()
         if entry.trial is None or entry.leash is None:
-            outcome = entry.revoked_with if end.cause is Cause.REVOKED else Outcome.RELEASED
-            report = unstarted(outcome, end.cause.value, now=time.time())
+            taken = entry.revoked_with if end.cause is Cause.REVOKED else None
+            report = unstarted(taken or Outcome.RELEASED, end.cause.value, now=time.time())
         else:
             del self._by_worker[entry.leash.worker]
             now = asyncio.get_running_loop().time()

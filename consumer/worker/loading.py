@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from consumer.handler import Run
-from gateway.contract.text import clip_tail
+from gateway.contract.text import clip, clip_tail
 
 _MAX_TRACEBACK = 8192
 _BUILD_DIGITS = 12
+_MAX_VERSION = 64
 
 
 class HandlerUnavailable(Exception):
@@ -70,7 +71,7 @@ def _failed(spec: str, error: BaseException) -> HandlerUnavailable:
 
 def _build(spec: str, module: Any) -> str:
     """Version where the module states one, and a digest of its source: the same code has the same build."""
-    version = str(getattr(module, "__version__", "")).strip()
+    version = clip(str(getattr(module, "__version__", "")).strip(), _MAX_VERSION)
     try:
         digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:_BUILD_DIGITS]
     except OSError:

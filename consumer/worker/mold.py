@@ -36,6 +36,8 @@ from consumer.pipe import (
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.main import Seat, serve
 from consumer.worker.reading import Reader, limits_from
+from consumer.worker.runner import MAX_MESSAGE
+from gateway.contract.text import clip
 from gateway.preflight import VocabularyError
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -110,10 +112,10 @@ class Mold:
             if wanted.warm:
                 self._reader.warm()
         except HandlerUnavailable as error:
-            self._say(Unloadable(message=str(error), traceback=error.traceback))
+            self._say(Unloadable(message=clip(str(error), MAX_MESSAGE), traceback=error.traceback))
             return False
         except (VocabularyError, TypeError) as error:  # TypeError: a limit that there is not
-            self._say(Unloadable(message=str(error), traceback=""))
+            self._say(Unloadable(message=clip(str(error), MAX_MESSAGE), traceback=""))
             return False
         # What handlers log is evidence; one whose module has set up logging keeps its own way.
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")

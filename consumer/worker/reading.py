@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consumer.handler import Attachment, Ticket
-from consumer.pipe import Measured, Order
+from consumer.pipe import MAX_NUMBER, Measured, Order
 from gateway import preflight
 from gateway.contract.text import clip
 from gateway.preflight import Limits, Passed, Refused, Submission, Violation, Vocabulary
@@ -125,6 +125,6 @@ def _inadmissible(violations: tuple[Violation, ...]) -> Inadmissible:
 def _plain(violation: Violation) -> dict[str, Any]:
     values = {name: value for name, value in asdict(violation).items() if value not in (None, "")}
     return {
-        name: value if isinstance(value, int | float) else clip(str(value), _MAX_WORDS)
+        name: value if isinstance(value, int | float) and 0 <= value <= MAX_NUMBER else clip(str(value), _MAX_WORDS)
         for name, value in values.items()
     }

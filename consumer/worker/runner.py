@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from consumer.handler import DependencyDown, Line, Reject, Retry, Run, Ticket
-from consumer.pipe import Finished, Measured, Order
+from consumer.pipe import MAX_NUMBER, Finished, Measured, Order
 from consumer.worker.loading import Handler
 from consumer.worker.reading import Inadmissible, Reader
 from gateway.contract.outcomes import Outcome
@@ -21,6 +21,7 @@ from gateway.contract.text import clip, clip_tail
 
 MAX_MESSAGE: Final = 1024
 MAX_TRACEBACK: Final = 8192
+_MAX_NAME: Final = 256
 _OURS: Final = {__file__, asyncio.base_events.__file__, asyncio.futures.__file__, asyncio.tasks.__file__}
 
 
@@ -41,7 +42,9 @@ def prepare(order: Order, reader: Reader, line: Line, measured: Callable[[Measur
                     message=clip(detail, MAX_MESSAGE),
                     violations=violations,
                 )
-    except Exception as error:  # noqa: BLE001 - the ticket's own doing, like an exception of its handler
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the ticket's own doing, like an exception of its handler
         return account(order.run, error)
 
 
@@ -71,24 +74,23 @@ def account(run: str, error: BaseException) -> Finished:
     error_type = _name(type(error))
     match error:
         case Reject():
-            return Finished(
-                run=run, outcome=Outcome.REJECTED, code="Reject", message=clip(str(error.reason), MAX_MESSAGE)
-            )
+            return Finished(run=run, outcome=Outcome.REJECTED, code="Reject", message=_text(error.reason, MAX_MESSAGE))
         case DependencyDown():
+            name = _text(error.name, MAX_MESSAGE // 2)
             return Finished(
                 run=run,
                 outcome=Outcome.DEPENDENCY,
                 code="DependencyDown",
-                message=f"dependency {clip(str(error.name), MAX_MESSAGE // 2)} is down",
+                message=f"dependency {name} is down",
                 after=_seconds(error.after),
-                dependency=clip(str(error.name), MAX_MESSAGE // 2),
+                dependency=name,
             )
         case Retry():
             return Finished(
                 run=run,
                 outcome=Outcome.FAILED,
                 code="Retry",
-                message=clip(str(error.reason), MAX_MESSAGE),
+                message=_text(error.reason, MAX_MESSAGE),
                 after=_seconds(error.after),
             )
         case _:
@@ -106,11 +108,8 @@ def account(run: str, error: BaseException) -> Finished:
 
 
 def _words(error: BaseException) -> tuple[str, str]:
-    """Message and traceback; what an exception's own `__str__` raises is no reason to lose the rest."""
-    try:
-        message = clip(str(error), MAX_MESSAGE)
-    except Exception as second:  # noqa: BLE001
-        message = f"({type(second).__name__} while its message was asked for)"
+    """Message and traceback; what goes wrong with one is no reason to lose the other."""
+    message = _text(error, MAX_MESSAGE)
     try:
         trace = clip_tail(
             "".join(traceback.format_exception(type(error), error, _own(error.__traceback__), limit=-20)), MAX_TRACEBACK
@@ -118,6 +117,14 @@ def _words(error: BaseException) -> tuple[str, str]:
     except Exception as second:  # noqa: BLE001 - memory may still be short while the frames are alive
         trace = f"({type(second).__name__} while the traceback was written)"
     return message, trace
+
+
+def _text(value: Any, limit: int) -> str:
+    """What a handler hands over, as text; an object whose own `__str__` raises is no reason to lose the rest."""
+    try:
+        return clip(str(value), limit)
+    except Exception as second:  # noqa: BLE001
+        return f"({type(second).__name__} while its message was asked for)"
 
 
 def _own(trace: TracebackType | None) -> TracebackType | None:
@@ -134,15 +141,14 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _name(kind: type[BaseException]) -> str:
-    return (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    plain = kind.__module__ in ("builtins", "__main__")
+    return clip(kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}", _MAX_NAME)
 
 
 def _seconds(after: Any) -> float | None:
     """A handler may hand on whatever a provider's header said; what is no delay is none."""
     try:
         seconds = float(after)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return seconds if 0 <= seconds < float("inf") else None
+    return min(seconds, float(MAX_NUMBER)) if 0 <= seconds < float("inf") else None

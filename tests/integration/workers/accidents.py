@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from consumer.handler import DependencyDown, Reject, Retry, Run
+from consumer.pipe import Finished, Measured, Record, Spend, encode
 
 FORK_GATE = "TEST_FORK_GATE"
 MOLD_GATE = "TEST_MOLD_GATE"
@@ -85,6 +87,9 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "garble":
             os.write(_own_pipe(), b"\xff" * 64)
             time.sleep(600)
+        case "lie":
+            os.write(_own_pipe(), encode(_LIES[argument]))
+            time.sleep(600)
         case "flood":
             for _ in range(20_000):
                 sys.stdout.write("flood " * 10 + "\n")
@@ -98,7 +103,26 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             raise AssertionError(f"no such accident: {other}")
 
 
-async def handle_async(run: Run) -> None:
+_deep: dict[str, Any] = {}
+for _ in range(200):
+    _deep = {"deeper": _deep}
+_LIES: dict[str, Record] = {
+    "tokens": Measured(bytes=1, charset="utf-8", tokens=2**63 - 1, exact=True, attachments=0),
+    "spend": Spend(tokens=-(10**6), usd=0.0),
+    "depth": Finished(run="", outcome="failed", violations=[_deep]),
+}
+
+
+class Panic(BaseException):
+    """As extension modules raise it: no Exception, and no end of the process either."""
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
     match run.ticket.text.split(" ")[0]:
         case "linger":  # leaves a task behind that the next run must not meet
             _left_behind.append(asyncio.create_task(asyncio.sleep(600), name="left behind"))
@@ -120,6 +144,18 @@ async def handle_async(run: Run) -> None:
             raise ValueError("async and wrong")
         case "sleep":
             await asyncio.sleep(600)
+        case "panic":
+            raise Panic("a Rust thread panicked")
+        case "exit":
+            raise SystemExit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "mute":
+            raise Reject(Mute())  # type: ignore[arg-type]
+        case "cancel":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
         case "until_lost":
             while not run.lost:  # noqa: ASYNC110  a property is all that a handler has
                 await asyncio.sleep(0.01)

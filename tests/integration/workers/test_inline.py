@@ -1,4 +1,5 @@
 import asyncio
+import os
 
 import pytest
 
@@ -32,6 +33,37 @@ async def test_inline_runs_give_the_same_reports(loaded: Inline) -> None:
     fine, raised = await loaded.run(order("fine")), await loaded.run(order("raise"))
     assert (fine.outcome, raised.outcome, raised.code) == (Outcome.SUCCEEDED, Outcome.FAILED, "ValueError")
     assert (await loaded.run(order("spend"))).spent == Spent(tokens=7)
+
+
+@pytest.mark.parametrize(
+    ("accident", "outcome", "code"),
+    [
+        ("panic", Outcome.FAILED, "tests.integration.workers.accidents.Panic"),
+        ("exit", Outcome.FAILED, "SystemExit"),
+        ("interrupt", Outcome.FAILED, "KeyboardInterrupt"),
+        ("cancel", Outcome.FAILED, "asyncio.exceptions.CancelledError"),
+        ("mute", Outcome.REJECTED, "Reject"),
+    ],
+)
+async def test_whatever_an_inline_handler_raises_ends_its_run_and_not_the_node(
+    loaded: Inline, accident: str, outcome: Outcome, code: str
+) -> None:
+    report = await loaded.run(order(accident))
+    assert (report.outcome, report.code) == (outcome, code)
+    assert (await loaded.run(order("fine"))).outcome is Outcome.SUCCEEDED
+
+
+async def test_start_of_an_inline_run_is_told_when_it_has_a_slot() -> None:
+    inline = Inline.load(HANDLER, slots=1)
+    started: list[int] = []
+    sleeps = order("sleep")
+    first = asyncio.create_task(inline.run(sleeps, started=started.append))
+    second = asyncio.create_task(inline.run(order("fine"), started=started.append))
+    await asyncio.sleep(0)
+    assert started == [os.getpid()]
+    inline.revoke(sleeps.run, outcome=Outcome.RELEASED, grace=0)
+    await asyncio.gather(first, second)
+    assert started == [os.getpid()] * 2
 
 
 async def test_inline_run_is_cancelled_at_its_deadline(loaded: Inline) -> None:

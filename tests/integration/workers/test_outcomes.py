@@ -74,6 +74,46 @@ async def test_worker_that_writes_nonsense_is_killed_and_its_run_crashed(pool: P
     assert (await pool.run(order())).outcome is Outcome.SUCCEEDED
 
 
+@pytest.mark.parametrize("lie", ["tokens", "spend", "depth"])
+async def test_worker_that_says_what_no_store_can_hold_is_killed_and_its_run_crashed(pool: Pool, lie: str) -> None:
+    report = await pool.run(order(f"lie {lie}", examine=True))
+    assert (report.outcome, report.code) == (Outcome.CRASHED, "pipe")
+    assert report.spent == Spent()
+    assert report.admission is None or report.admission.bytes == len(f"lie {lie}"), "measured before the lie"
+
+
+async def test_handler_whose_words_cannot_be_read_has_still_said_them(new_pool: NewPool) -> None:
+    pool = new_pool(handler="tests.integration.workers.accidents:handle_async")
+    await pool.start()
+    report = await pool.run(order("mute"))
+    assert (report.outcome, report.code) == (Outcome.REJECTED, "Reject")
+
+
+async def test_start_is_told_when_the_order_has_a_worker_and_not_before(pool: Pool, tmp_path: Path) -> None:
+    started: list[int] = []
+    first = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}"), started=started.append))
+    second, unstarted = order(), order()
+    runs = [asyncio.create_task(pool.run(one, started=started.append)) for one in (second, unstarted)]
+    await asyncio.sleep(0)
+    assert started == pool.worker_pids()
+    pool.revoke(unstarted.run, outcome=Outcome.RELEASED, grace=5)
+    (tmp_path / "go").touch()
+    reports = [await first, *[await run for run in runs]]
+    assert [report.outcome for report in reports] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.RELEASED]
+    assert started == [reports[0].worker, reports[1].worker]
+
+
+async def test_last_words_on_the_output_are_logged_with_their_ticket(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    orders = [order() for _ in range(20)]
+    for one in orders:
+        await pool.run(one)
+    tickets = [vars(record)["lazaretto_fields"]["ticket"] for record in caplog.records if record.msg == "output"]
+    assert tickets == [one.ticket for one in orders]
+
+
 async def test_item_that_came_past_the_door_is_examined_before_the_handler(pool: Pool) -> None:
     refused = await pool.run(order(body=b"\xff\xfe" + "exit 9".encode("utf-16-le") + b"\x00\xd8", examine=True))
     passed = await pool.run(order("exit 9", examine=True))

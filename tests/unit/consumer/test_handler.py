@@ -1,8 +1,12 @@
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consumer.handler import DependencyDown, Reject, Retry, Run, Ticket
+from consumer.pipe import decode, encode
 from consumer.worker.loading import HandlerUnavailable, load
 from consumer.worker.runner import account
 from gateway.contract.outcomes import Outcome
@@ -42,7 +46,17 @@ def test_run_passes_words_and_spend_on_and_sees_its_claim_go() -> None:
     assert run.lost
 
 
-@pytest.mark.parametrize("bad", [{"tokens": -1}, {"usd": -0.1}, {"usd": float("nan")}, {"usd": float("inf")}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"tokens": -1},
+        {"tokens": 2**53 + 1},
+        {"usd": -0.1},
+        {"usd": 1e300},
+        {"usd": float("nan")},
+        {"usd": float("inf")},
+    ],
+)
 def test_spend_that_is_no_amount_is_an_error_of_the_handler(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="spend cannot be"):
         _run(_Notebook()).spend(**bad)  # type: ignore[arg-type]
@@ -53,7 +67,7 @@ def test_memory_error_inside_a_group_is_memory() -> None:
     assert account("r", error).outcome == Outcome.MEMORY
 
 
-@pytest.mark.parametrize("after", ["soon", -1, float("nan"), float("inf"), None])
+@pytest.mark.parametrize("after", ["soon", -1, float("nan"), float("inf"), 10**400, None])
 def test_delay_that_is_none_is_ignored(after: float | None) -> None:
     assert account("r", Retry("later", after=after)).after is None
     assert account("r", DependencyDown("model", after=after)).after is None
@@ -61,6 +75,14 @@ def test_delay_that_is_none_is_ignored(after: float | None) -> None:
 
 def test_delay_that_a_provider_sent_as_text_is_taken() -> None:
     assert account("r", Retry("later", after="60")).after == 60  # type: ignore[arg-type]
+
+
+@given(st.floats() | st.integers() | st.text(), st.text(max_size=10_000), st.text(max_size=10_000))
+def test_whatever_a_handler_says_in_good_faith_passes_its_pipe(after: Any, reason: str, name: str) -> None:
+    kind = type(name.replace("\0", "").encode("utf-8", "replace").decode(), (Exception,), {})
+    for error in (Reject(reason), Retry(reason, after=after), DependencyDown(reason, after=after), kind(reason)):
+        said = account("r", error)
+        assert decode(encode(said)) == said
 
 
 def test_subclass_of_a_handlers_word_means_the_same() -> None:

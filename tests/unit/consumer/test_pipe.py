@@ -1,4 +1,6 @@
+import json
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,14 @@ from consumer.pipe import (
     decode,
     encode,
 )
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 0
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
 
 _text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=50)
 _count = st.integers(min_value=0, max_value=2**53)
@@ -54,6 +64,16 @@ records: st.SearchStrategy[Record] = st.one_of(
     ),
     st.builds(pipe.Reaped, worker=_count, status=_count, peak_rss=_count),
 )
+_beyond = st.integers(max_value=-1) | st.integers(min_value=2**53 + 1) | st.floats(max_value=-1e-9) | st.floats(2.0**54)
+_wide = st.builds(
+    lambda size, leaf: [leaf] * size, st.integers(pipe.MAX_SAID_ITEMS + 1, 500), st.just(0) | st.lists(st.just(0))
+)
+_long = st.integers(pipe.MAX_SAID_CHARACTERS + 1, 20_000).map("x".__mul__)
+_excesses = st.one_of(_beyond, _wide, _long, st.integers(pipe.MAX_SAID_DEPTH, 700).map(_nested))
+
+
+def _frame(code: int, head: bytes) -> bytes:
+    return struct.pack("!IBI", 5 + len(head), code, len(head)) + head
 
 
 @given(st.lists(records, max_size=6), st.data())
@@ -85,6 +105,47 @@ def test_a_changed_byte_is_garbled_or_still_a_record_that_can_be_sent(record: Re
             assert decode(encode(read)) == read
     except Garbled:
         pass
+
+
+@given(_excesses, st.integers(0, 3))
+def test_what_no_store_can_hold_is_garbled_wherever_a_worker_says_it(excess: Any, depth: int) -> None:
+    for _ in range(depth):
+        excess = {"x": excess}
+    values = json.loads(encode(Finished(run="r", outcome="failed"))[struct.calcsize("!IBI") :])
+    head = json.dumps({**values, "violations": [{"actual": excess}]}).encode()
+    with pytest.raises(Garbled):
+        decode(_frame(7, head))
+
+
+@given(_beyond, st.sampled_from(["bytes", "tokens", "attachments"]))
+def test_number_that_nothing_can_have_is_garbled(number: float, name: str) -> None:
+    values: dict[str, Any] = {"bytes": 1, "charset": "utf-8", "tokens": 1, "exact": True, "attachments": 0}
+    with pytest.raises(Garbled):
+        decode(_frame(4, json.dumps({**values, name: number}).encode()))
+
+
+@pytest.mark.parametrize("usd", [b"NaN", b"Infinity", b"1e400", b"-0.5", b"9007199254740994.0"])
+def test_money_that_is_no_amount_is_garbled(usd: bytes) -> None:
+    with pytest.raises(Garbled):
+        decode(_frame(6, b'{"tokens":1,"usd":' + usd + b"}"))
+
+
+def test_order_is_believed_whatever_numbers_and_texts_it_has() -> None:
+    long = "x" * (pipe.MAX_SAID_CHARACTERS + 1)
+    sent = Order(
+        run="r",
+        ticket=long,
+        kind="k",
+        generation=2**60,
+        attempt=1,
+        content_type="text/plain",
+        content_encoding=None,
+        charset=None,
+        examine=False,
+        memory_limit=2**60,
+        body=b"",
+    )
+    assert list(Decoder(limit=MAX_ORDER_BYTES).feed(encode(sent))) == [sent]
 
 
 def test_record_longer_than_its_limit_is_refused_before_it_is_here() -> None:
