@@ -47,17 +47,16 @@ async def test_a_deleted_queue_means_503_and_is_declared_again_never_a_false_202
         assert await door.queued() == 1
 
 
-async def test_a_repetition_is_accepted_again_only_once_the_broker_has_it_again(start: StartDoor) -> None:
-    async with await start() as door:
-        await soon(door.is_ready)
-        first = await soon(lambda: _accepted_id(door, "twice"))
-        await _delete(door, door.topology.lane_queue(Lane.WORK))
-        await soon(lambda: _exists(door, door.topology.lane_queue(Lane.WORK)))
+async def test_a_repetition_is_accepted_again_only_once_the_broker_has_it_again(door: RunningDoor) -> None:
+    await soon(door.is_ready)
+    first = await soon(lambda: _accepted_id(door, "twice"))
+    await _delete(door, door.topology.lane_queue(Lane.WORK))
+    await soon(lambda: _exists(door, door.topology.lane_queue(Lane.WORK)))
 
-        again = await soon(lambda: _accepted_id(door, "twice"))
+    again = await soon(lambda: _accepted_id(door, "twice"))
 
-        assert again == first
-        assert {message.correlation_id for message in await door.take()} == {first}
+    assert again == first
+    assert {message.correlation_id for message in await door.take()} == {first}
 
 
 async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartDoor, prefix: str) -> None:
@@ -70,34 +69,32 @@ async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartD
         assert (ready.status, ready.document["reason"]) == (503, "unsettled")
 
 
-async def test_a_deleted_suspects_queue_does_not_touch_publishes_under_way(start: StartDoor) -> None:
-    async with await start() as door:
-        await soon(door.is_ready)
-        load = [asyncio.create_task(door.submit()) for _ in range(100)]
-        await _delete(door, door.topology.lane_queue(Lane.SUSPECTS))
-        answers = await asyncio.gather(*load)
+async def test_a_deleted_suspects_queue_does_not_touch_publishes_under_way(door: RunningDoor) -> None:
+    await soon(door.is_ready)
+    load = [asyncio.create_task(door.submit()) for _ in range(100)]
+    await _delete(door, door.topology.lane_queue(Lane.SUSPECTS))
+    answers = await asyncio.gather(*load)
 
-        assert {answer.status for answer in answers} == {202}
-        await soon(lambda: "queue_missing" in door.program.log)
-        assert (await door.submit()).status == 202
-        await soon(lambda: _exists(door, door.topology.lane_queue(Lane.SUSPECTS)))
+    assert {answer.status for answer in answers} == {202}
+    await soon(lambda: "queue_missing" in door.program.log)
+    assert (await door.submit()).status == 202
+    await soon(lambda: _exists(door, door.topology.lane_queue(Lane.SUSPECTS)))
 
 
 async def _exists(door: RunningDoor, queue: str) -> bool:
     return await door.queued(queue) >= 0
 
 
-async def test_a_publish_that_closes_its_channel_is_503_and_the_next_one_has_a_new_channel(start: StartDoor) -> None:
-    async with await start() as door:
-        await soon(door.is_ready)
-        async with await aio_pika.connect(door.broker_url) as connection:
-            await (await connection.channel()).exchange_delete(door.topology.prefix)
+async def test_a_publish_that_closes_its_channel_is_503_and_the_next_one_has_a_new_channel(door: RunningDoor) -> None:
+    await soon(door.is_ready)
+    async with await aio_pika.connect(door.broker_url) as connection:
+        await (await connection.channel()).exchange_delete(door.topology.prefix)
 
-        answers = [await door.submit() for _ in range(3)]
+    answers = [await door.submit() for _ in range(3)]
 
-        assert all(_is_not_accepted(answer) for answer in answers)
-        assert {answer.document["reason"] for answer in answers} <= {"no_exchange", "unsettled"}
-        await soon(lambda: _is_accepted(door), 15)
+    assert all(_is_not_accepted(answer) for answer in answers)
+    assert {answer.document["reason"] for answer in answers} <= {"no_exchange", "unsettled"}
+    await soon(lambda: _is_accepted(door), 15)
 
 
 async def _is_accepted(door: RunningDoor) -> bool:
@@ -120,19 +117,18 @@ async def test_a_full_queue_means_503_until_it_is_shorter(start: StartDoor) -> N
         assert (await door.submit()).status == 202
 
 
-async def test_a_nacked_publish_is_503(start: StartDoor, broker: EmbeddedBroker) -> None:
-    async with await start() as door:
-        await soon(door.is_ready)
-        policy = f"full-{door.topology.prefix}"
-        queue = f"^{door.topology.lane_queue(Lane.WORK)}$"
-        broker.ctl("set_policy", "--apply-to", "queues", policy, queue, '{"max-length": 1}')
-        try:
-            await soon(lambda: _answered(door, "nacked"), 15)
-            assert await door.metric('lazaretto_publish_failures_total{reason="nacked"}') >= 1
-        finally:
-            broker.ctl("clear_policy", policy)
-        await door.take()
-        await soon(lambda: _is_accepted(door))
+async def test_a_nacked_publish_is_503(door: RunningDoor, broker: EmbeddedBroker) -> None:
+    await soon(door.is_ready)
+    policy = f"full-{door.topology.prefix}"
+    queue = f"^{door.topology.lane_queue(Lane.WORK)}$"
+    broker.ctl("set_policy", "--apply-to", "queues", policy, queue, '{"max-length": 1}')
+    try:
+        await soon(lambda: _answered(door, "nacked"), 15)
+        assert await door.metric('lazaretto_publish_failures_total{reason="nacked"}') >= 1
+    finally:
+        broker.ctl("clear_policy", policy)
+    await door.take()
+    await soon(lambda: _is_accepted(door))
 
 
 async def _answered(door: RunningDoor, reason: str) -> bool:
@@ -143,7 +139,10 @@ async def _answered(door: RunningDoor, reason: str) -> bool:
 async def test_a_confirm_lost_on_the_way_is_503_and_a_retry_with_the_key_is_the_same_ticket(
     start: StartDoor, broker: EmbeddedBroker
 ) -> None:
-    async with Proxy(broker.url) as line, await start(broker_url=line.url, publish_deadline="5s") as door:
+    async with (
+        Proxy(broker.url) as line,
+        await start(broker_url=line.url, publish_deadline="5s", drain_grace="500ms") as door,
+    ):
         door.broker_url = broker.url
         await soon(door.is_ready)
         line.hold(TO_CLIENT)
@@ -171,7 +170,10 @@ async def _has(door: RunningDoor, count: int) -> bool:
 async def test_a_frozen_line_means_503_at_the_deadline_and_then_at_once(
     start: StartDoor, broker: EmbeddedBroker
 ) -> None:
-    async with Proxy(broker.url) as line, await start(broker_url=line.url, publish_deadline=DEADLINE) as door:
+    async with (
+        Proxy(broker.url) as line,
+        await start(broker_url=line.url, publish_deadline=DEADLINE, drain_grace="500ms") as door,
+    ):
         await soon(door.is_ready)
         line.freeze()
 
@@ -192,7 +194,7 @@ async def test_a_frozen_line_means_503_at_the_deadline_and_then_at_once(
 async def test_too_many_publishes_under_way_are_refused_at_once(start: StartDoor, broker: EmbeddedBroker) -> None:
     async with (
         Proxy(broker.url) as line,
-        await start(broker_url=line.url, publish_deadline=DEADLINE, max_inflight="5") as door,
+        await start(broker_url=line.url, publish_deadline=DEADLINE, max_inflight="5", drain_grace="500ms") as door,
     ):
         await soon(door.is_ready)
         line.hold(TO_CLIENT)
@@ -208,7 +210,12 @@ async def test_too_many_publishes_under_way_are_refused_at_once(start: StartDoor
 
 
 async def test_more_bytes_than_the_door_may_hold_are_refused_at_once(start: StartDoor, broker: EmbeddedBroker) -> None:
-    settings = {"max_body_bytes": "100000", "max_inflight_bytes": "250000", "publish_deadline": DEADLINE}
+    settings = {
+        "max_body_bytes": "100000",
+        "max_inflight_bytes": "250000",
+        "publish_deadline": DEADLINE,
+        "drain_grace": "500ms",
+    }
     async with Proxy(broker.url) as line, await start(broker_url=line.url, **settings) as door:
         await soon(door.is_ready)
         line.hold(TO_CLIENT)
