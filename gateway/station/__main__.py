@@ -5,6 +5,7 @@ Owns the exit codes of the station. Holds no rule of its own.
 
 import argparse
 import asyncio
+import io
 import sys
 
 import sqlalchemy as sa
@@ -34,6 +35,8 @@ def main() -> int:
     serving.add_argument("--check", action="store_true", help="try store, broker, topology and alert URLs, and exit")
     command_line.add_verbs(verbs)
     arguments = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # tickets come in every script, terminals do not
     try:
         settings = load(StationSettings)
     except SettingsError as error:

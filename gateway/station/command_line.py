@@ -4,17 +4,15 @@ Owns what is printed: for people with everything hostile escaped, or with `--jso
 """
 
 import argparse
+import os
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
-
-import orjson
 
 from gateway.settings import StationSettings
 from gateway.station import decisions, dossier, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
-from gateway.station.documents import listed, shown
+from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
 from gateway.station.sender import Sender
 from gateway.station.store import Store
@@ -46,6 +44,17 @@ def add_verbs(verbs: Any) -> None:
 
 async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
     """Do what the verb says and return the exit code."""
+    try:
+        code = await _run(arguments, settings)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough, such as `head`. What is left to print goes nowhere, at the process's end too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return code
+
+
+async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
     store = await Store.open(settings.store)
     try:
         match arguments.verb:
@@ -62,13 +71,16 @@ async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
 
 
 async def _list(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:
-    found = await dossier.find_items(store, tuple(ItemState) if arguments.all else _UNDECIDED)
+    states = tuple(ItemState) if arguments.all else _UNDECIDED
+    found, total = await dossier.find_items(store, states), (await dossier.count_items(store, states)).number
+    if total > len(found):
+        print(f"the oldest {len(found)} of {total}", file=sys.stderr)
     if arguments.json:
         return _print_json([listed(item, f"{settings.desk_link}/items/{item.ticket}") for item in found])
     for item in found:
         tried = f"{item.attempts} attempts" if item.attempts != 1 else "1 attempt"
         about = f"{item.ticket}  {_safe(item.kind)}  {item.state}  {_safe(item.reason)}"
-        print(f"{about}  {tried}  {_when(item.arrived_at)}")
+        print(f"{about}  {tried}  {wording.clock(item.arrived_at)}")
     if not found:
         print("nothing is held" if not arguments.all else "nothing was ever held")
     return OK
@@ -82,10 +94,10 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         return _print_json(shown(found, f"{settings.desk_link}/items/{found.ticket}"))
     print(f"ticket      {found.ticket} ({_safe(found.kind)})")
     counted = f"generation {found.generation}, {found.attempts} attempts"
-    print(f"state       {found.state}, {counted}, {_when(found.updated_at)}")
+    print(f"state       {found.state}, {counted}, {wording.clock(found.updated_at)}")
     for item in found.items:
         about = f"{item.state}, {_safe(item.reason)}" + (f" ({_safe(item.detail)})" if item.detail else "")
-        print(f"item        generation {item.generation}: {about}, {item.size} bytes, {_when(item.arrived_at)}")
+        print(f"item        generation {item.generation}: {about}, {item.size} bytes, {wording.clock(item.arrived_at)}")
     for run in found.runs:
         print(f"run         {run.generation}.{run.attempt}  {wording.sentence(run)}")
         for name in ("log_tail", "traceback"):
@@ -94,10 +106,10 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
                 print(f"  {name}:", *(f"    {_safe(line)}" for line in str(text).splitlines()[-20:]), sep="\n")
     for alert in found.alerts:
         unsent = "not sent yet" if alert.retired_at is None else "not sent, its channel is configured no more"
-        sent = unsent if alert.sent_at is None else _when(alert.sent_at)
+        sent = unsent if alert.sent_at is None else wording.clock(alert.sent_at)
         print(f"alert       {_safe(alert.channel)}, {alert.event}, {sent}")
     for act in found.acts:
-        print(f"decision    {act.act} by {_safe(act.actor)}, {_when(act.at)}, because: {_safe(act.reason)}")
+        print(f"decision    {act.act} by {_safe(act.actor)}, {wording.clock(act.at)}, because: {_safe(act.reason)}")
     return OK
 
 
@@ -109,7 +121,7 @@ async def _rejections(store: Store, arguments: argparse.Namespace) -> int:
         rules = [v.get("rule", "?") if isinstance(v, dict) else v for v in refusal.violations]
         said = ", ".join(_safe(str(rule)) for rule in rules) or "no rule named"
         size = f"{refusal.bytes} bytes" if refusal.bytes is not None else "size unknown"
-        print(f"{_when(refusal.at)}  {_safe(refusal.ticket)}  {_safe(refusal.kind)}  {said}  {size}")
+        print(f"{wording.clock(refusal.at)}  {_safe(refusal.ticket)}  {_safe(refusal.kind)}  {said}  {size}")
     if not found:
         print("nothing was refused")
     return OK
@@ -142,7 +154,8 @@ def _told(outcome: Done | Unknown | Taken | Unsent | Doubtful, arguments: argpar
         case Taken(sentence=sentence):
             return _fail(sentence)
         case Unsent(why=why):
-            return _fail(f"not replayed, the item is held as before: {why}")
+            state = "still shows as replaying" if arguments.resume else "is held as before"
+            return _fail(f"not replayed, the item {state}: {why}")
         case Doubtful(why=why):
             return _fail(
                 f"sent, but not confirmed: {why}. The item shows as replaying; `replay --resume` sends it again,"
@@ -166,13 +179,8 @@ def _safe(text: str) -> str:
     return wording.one_line(text, 1000)
 
 
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _print_json(value: object) -> int:
-    # What terminals act on never leaves as such: JSON escapes control characters, and the rest is one document.
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    print(written(value, indent=True))
     return OK
 
 

@@ -7,7 +7,6 @@ takes the item, the second one is told who did and when.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,7 +17,7 @@ from gateway.contract.envelope import Envelope, Malformed, Spent
 from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import Stamp, Standing, TicketState
 from gateway.contract.topology import Lane, Topology
-from gateway.station import holding, standings
+from gateway.station import holding, standings, wording
 from gateway.station.amqp import thaw
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.sender import NotSent, Sender, Unconfirmed
@@ -63,7 +62,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:
-    """The broker certainly did not take it; the item is held as before."""
+    """The broker certainly did not take it; the item is as it was: held, or in doubt when it was to be resumed."""
 
     why: str
 
@@ -92,6 +91,10 @@ async def replay(
             return Taken(sentence=_standing_decision(row))
         if row.spool_path is not None:
             return Unsent(why=f"its message is only kept as a raw file, {row.spool_path}")
+        try:
+            wire = envelopes.encode(next_generation(row))
+        except Exception as error:  # noqa: BLE001 - what a message holds must not leave its item half decided
+            return Unsent(why=f"its message cannot be made again: {type(error).__name__}: {error}")
         started = resume and await _started_anyway(transaction, row)
         if not resume:
             await _decide(transaction, row, ItemState.REPLAYING, decision)
@@ -99,7 +102,6 @@ async def replay(
     done = Done(ticket=ticket, generation=row.generation + 1)
     if not started:
         try:
-            wire = envelopes.encode(next_generation(row))
             await sender.send(topology.to_lane(Lane.WORK), wire, mandatory=True)
         except NotSent as error:
             if not resume:
@@ -243,7 +245,7 @@ def _update(row: Any) -> sa.Update:
 def _standing_decision(row: Any) -> str:
     if row.state == ItemState.HELD:
         return f"ticket {row.ticket}, generation {row.generation}, is held and nobody has begun a replay"
-    when = datetime.fromtimestamp(row.decided_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    when = wording.clock(row.decided_at)
     told = f"ticket {row.ticket}, generation {row.generation}, was already {{}} by {row.decided_by} at {when}"
     match ItemState(row.state):
         case ItemState.REPLAYING:

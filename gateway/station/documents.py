@@ -1,12 +1,31 @@
 """Tickets and items as the JSON documents of the command line and the desk's API.
 
-Owns the keys, which users rely on: add to them, do not rename.
+Owns the keys, which users rely on: add to them, do not rename. In the text of a document nothing acts on a terminal or
+hides from its reader.
 """
 
+import unicodedata
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from gateway.station.dossier import Dossier, Item
+
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def written(document: object, *, indent: bool = False) -> str:
+    """Return JSON text; orjson leaves control characters beyond ASCII and marks of direction as they are."""
+    text = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else 0).decode()
+    return text if text.isascii() and "\x7f" not in text else "".join(map(_seen, text))
+
+
+def _seen(character: str) -> str:
+    if character == "\n" or unicodedata.category(character) not in _UNSEEN:
+        return character  # a line's end stands between values only, in texts it is escaped already
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def shown(found: Dossier, link: str) -> dict[str, Any]:

@@ -65,6 +65,15 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """How many items there are, listed or not."""
+
+    number: int
+    oldest: float | None
+    """When the one arrived that has been here longest (Unix seconds); None when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """One message to people about an item; `sent_at` is None while it is still owed, or when it was retired."""
 
@@ -178,10 +187,19 @@ async def find_runs(transaction: AsyncConnection, ticket: str) -> list[Run]:
     return [_run(row) for row in rows if row.trust > Trust.HISTORY or not any(_same(row, other) for other in witnessed)]
 
 
-async def find_items(store: Store, states: Sequence[ItemState], *, limit: int = MAX_LISTED) -> list[Item]:
-    """Return items in one of these states, oldest first."""
+async def find_items(store: Store, states: Sequence[ItemState], *, newest_first: bool = False) -> list[Item]:
+    """Return at most `MAX_LISTED` items in one of these states: the oldest, or those that were decided last."""
+    order = items.c.decided_at.desc() if newest_first else items.c.arrived_at
     async with store.reading() as transaction:
-        return await _items(transaction, items.c.state.in_(list(states)), items.c.arrived_at, limit)
+        return await _items(transaction, items.c.state.in_(list(states)), order)
+
+
+async def count_items(store: Store, states: Sequence[ItemState]) -> Census:
+    """Count all items in these states."""
+    query = sa.select(sa.func.count().label("number"), sa.func.min(items.c.arrived_at).label("oldest"))
+    async with store.reading() as transaction:
+        row = (await transaction.execute(query.where(items.c.state.in_(list(states))))).one()
+    return Census(number=row.number, oldest=row.oldest)
 
 
 async def find_preview(store: Store, ticket: str, generation: int) -> tuple[bytes, str | None]:
@@ -197,9 +215,9 @@ async def find_preview(store: Store, ticket: str, generation: int) -> tuple[byte
     return bytes(row.head or b""), admission["charset"] if admission else None
 
 
-async def find_refusals(store: Store, *, limit: int = MAX_LISTED) -> list[Refusal]:
-    """Return what was refused, newest first."""
-    query = sa.select(refusals).order_by(refusals.c.at.desc()).limit(limit)
+async def find_refusals(store: Store) -> list[Refusal]:
+    """Return what was refused, newest first and at most `MAX_LISTED`."""
+    query = sa.select(refusals).order_by(refusals.c.at.desc()).limit(MAX_LISTED)
     async with store.reading() as transaction:
         rows = (await transaction.execute(query)).all()
     return [
@@ -226,11 +244,11 @@ async def _items(
     transaction: AsyncConnection,
     which: sa.ColumnElement[bool],
     order: Any,
-    limit: int = MAX_LISTED,
 ) -> list[Item]:
     left_out = {"body", "properties", "headers"}
     columns = [column for column in items.c if column.name not in left_out]
-    query = sa.select(*columns, sa.func.length(items.c.body).label("size")).where(which).order_by(order).limit(limit)
+    query = sa.select(*columns, sa.func.length(items.c.body).label("size"))
+    query = query.where(which).order_by(order, items.c.ticket).limit(MAX_LISTED)
     rows = (await transaction.execute(query)).all()
     return [_item(row) for row in rows]
 

@@ -3,8 +3,10 @@
 Owns the words. Everything that came with a ticket is bounded and made one printable line before it is quoted.
 """
 
+import math
 import signal
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gateway.contract.outcomes import Outcome
@@ -12,6 +14,8 @@ from gateway.contract.text import clip
 from gateway.station.dossier import Item, Run
 
 _MAX_QUOTE: Final = 240
+_MAX_FIGURE: Final = 1e12
+"""Beyond it a figure is somebody's joke, and too long for a line."""
 
 
 def title(item: Item) -> str:
@@ -49,13 +53,22 @@ def sentence(run: Run) -> str:
     parts = (
         [f"{run.outcome}, {one_line(str(evidence['detail']))}"] if evidence.get("detail") else [how, *_facts(evidence)]
     )
-    if run.seconds:
+    if run.seconds and abs(run.seconds) < _MAX_FIGURE:
         parts.append(f"after {run.seconds:.1f} s")
     if run.node:
         parts.append(f"on {one_line(run.node)}")
     if evidence.get("progress") and not evidence.get("detail"):
         parts.append(f"last words: {one_line(str(evidence['progress']))!r}")
     return ", ".join(parts)
+
+
+def clock(moment: float | None) -> str:
+    """Write a moment (Unix seconds) for people; anybody may have named it, so it may be none."""
+    try:
+        told = datetime.fromtimestamp(math.nan if moment is None else moment, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
+    return told.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
@@ -90,7 +103,7 @@ def _facts(evidence: Mapping[str, Any]) -> list[str]:
     if not facts and evidence.get("code"):
         facts.append(one_line(str(evidence["code"])))
     peak = evidence.get("peak_rss")
-    if isinstance(peak, int | float) and peak > 0:
+    if isinstance(peak, int | float) and 0 < peak < 2**20 * _MAX_FIGURE:
         facts.append(f"peak memory {peak / 2**20:.0f} MiB")
     return facts
 

@@ -32,7 +32,12 @@ def preview(head: bytes, *, size: int, charset: str | None) -> Preview:
     except (LookupError, ValueError):
         # The name travelled in a header, where anybody may have written anything.
         named, text = _FALLBACK, _decoded(head, _FALLBACK, final=complete)
-    return Preview(text="".join(map(_visible, text)), charset=named, cut=not complete)
+    return Preview(text=visible(text), charset=named, cut=not complete)
+
+
+def visible(text: str) -> str:
+    """Return text in which nothing acts on a terminal, hides, or turns text around; lines and tabs stay."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
 def _decoded(head: bytes, charset: str, *, final: bool) -> str:
@@ -42,7 +47,7 @@ def _decoded(head: bytes, charset: str, *, final: bool) -> str:
 
 
 def _visible(character: str) -> str:
-    """Show what would act on a terminal, hide, or turn text around, as a picture or an escape."""
+    """Show one character, as a picture or an escape where it would act or hide."""
     point = ord(character)
     if character in "\n\t":
         return character

@@ -11,16 +11,15 @@ from urllib.parse import urlsplit
 
 import aiohttp_jinja2
 import jinja2
-import orjson
 import sqlalchemy as sa
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from gateway.settings import StationSettings
-from gateway.station import dossier, figures
+from gateway.station import dossier, figures, wording
 from gateway.station.desk import views
-from gateway.station.desk.preview import preview
-from gateway.station.documents import listed, shown
+from gateway.station.desk.preview import preview, visible
+from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
@@ -52,9 +51,14 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
     reached_as = urlsplit(settings.desk_link).hostname or ""
     app[_NAMES] = frozenset({"localhost", "127.0.0.1", "::1", settings.desk.host, reached_as})
     environment = aiohttp_jinja2.setup(
-        app, loader=jinja2.FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
+        app,
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        # Nearly every text on a page came with a ticket; done here, none of them can be forgotten.
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters.update(age=views.age, clock=views.clock, size=views.size, words=views.words)
+    environment.filters.update(age=views.age, clock=wording.clock, size=views.size, words=views.words)
     app.router.add_get("/", _list_page)
     app.router.add_get("/items/{ticket}", _item_page)
     app.router.add_get("/api/items", _list_document)
@@ -68,9 +72,13 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
 
 async def _list_page(request: web.Request) -> web.StreamResponse:
     decided = request.query.get("view") == "decided"
-    waiting = await dossier.find_items(request.app[_STORE], _WAITING)
-    found = await dossier.find_items(request.app[_STORE], _DECIDED) if decided else waiting
-    context = {"items": found, "decided": decided, **views.summary(waiting)}
+    store, shown_states = request.app[_STORE], _DECIDED if decided else _WAITING
+    context = {
+        "items": await dossier.find_items(store, shown_states, newest_first=decided),
+        "total": (await dossier.count_items(store, shown_states)).number,
+        "waiting": await dossier.count_items(store, _WAITING),
+        "decided": decided,
+    }
     return aiohttp_jinja2.render_template("list.html", request, context)
 
 
@@ -98,7 +106,8 @@ async def _list_document(request: web.Request) -> web.StreamResponse:
     except ValueError as error:
         raise web.HTTPBadRequest(text=f"state: {error}") from error
     found = await dossier.find_items(request.app[_STORE], states)
-    return _json({"items": [listed(item, _link(request, item.ticket)) for item in found]})
+    counted = await dossier.count_items(request.app[_STORE], states)
+    return _json({"total": counted.number, "items": [listed(item, _link(request, item.ticket)) for item in found]})
 
 
 async def _item_document(request: web.Request) -> web.StreamResponse:
@@ -149,7 +158,7 @@ async def _store_may_be_down(request: web.Request, handler: _Handler) -> web.Str
 
 
 def _json(document: dict[str, Any]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    return web.Response(text=written(document), content_type="application/json")
 
 
 def _link(request: web.Request, ticket: str) -> str:

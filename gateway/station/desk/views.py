@@ -6,13 +6,11 @@ Owns how facts are put for a reader. Marks nothing as safe HTML: the templates e
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from gateway.contract.outcomes import CRASHES, Outcome
 from gateway.station import wording
-from gateway.station.dossier import Dossier, Item, Run
-from gateway.station.holding import ItemState
+from gateway.station.dossier import Dossier, Run
 
 _LONG: Final = ("log_tail", "traceback")
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
@@ -36,18 +34,13 @@ def run_views(found: Dossier, generation: int) -> list[RunView]:
 
 def age(moment: float | None) -> str:
     """Say how long ago `moment` (Unix seconds) was, in the largest fitting unit."""
-    if moment is None:
+    if moment is None or wording.clock(moment) == "unknown":
         return "unknown"
     seconds = max(0.0, time.time() - moment)
     for length, unit in _UNITS:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def clock(moment: float | None) -> str:
-    """Write a moment (Unix seconds) for people."""
-    return "unknown" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def size(count: int) -> str:
@@ -60,12 +53,6 @@ def size(count: int) -> str:
 def words(code: str) -> str:
     """Write a reason or outcome code as words."""
     return code.replace("_", " ")
-
-
-def summary(items: Sequence[Item]) -> dict[str, Any]:
-    """Return the figures at the top of the list."""
-    waiting = [item for item in items if item.state in {ItemState.HELD, ItemState.REPLAYING}]
-    return {"waiting": len(waiting), "oldest": min((item.arrived_at for item in waiting), default=None)}
 
 
 def _run_view(run: Run) -> RunView:

@@ -1,5 +1,6 @@
 """What people read about an item is one bounded, printable line, whatever came with it."""
 
+import dataclasses
 from typing import Any
 
 from hypothesis import given
@@ -92,3 +93,14 @@ def test_any_evidence_becomes_one_bounded_printable_line(
     said = wording.quarantined(_item(detail), [run], "link")
     assert said.isprintable()
     assert len(said) < 8000
+
+
+@given(moment=st.none() | st.floats() | st.sampled_from([1e300, -1e300, 253402300800.0]))
+def test_any_moment_can_be_told(moment: float | None) -> None:
+    told = wording.clock(moment)
+    assert told == "unknown" or told.endswith(" UTC")
+
+
+def test_a_figure_that_is_none_is_left_out() -> None:
+    run = dataclasses.replace(_run(evidence={"peak_rss": 1e300}), seconds=1e300)
+    assert wording.sentence(run) == "memory, its worker went over its ceiling, on n-1"

@@ -1,0 +1,98 @@
+"""The desk's pages about what its store holds, asked for over HTTP without a station."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from aiohttp.test_utils import TestClient, TestServer
+
+from gateway.contract import envelope as envelopes
+from gateway.contract.envelope import Envelope
+from gateway.contract.ids import TicketId
+from gateway.contract.journal import Event, EventName
+from gateway.contract.outcomes import Stamp
+from gateway.settings import StationSettings, load
+from gateway.station import arrival as arrivals
+from gateway.station import holding, ledger
+from gateway.station.desk import routes
+from gateway.station.dossier import MAX_LISTED
+from gateway.station.holding import ItemState
+from gateway.station.store import Store
+from gateway.station.tables import items
+from gateway.station.vitals import Vitals
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def desk(store: Store) -> AsyncIterator[TestClient[Any, Any]]:
+    application = routes.application(load(StationSettings), store, Vitals())
+    async with TestClient(TestServer(application)) as client:
+        yield client
+
+
+async def _hold(store: Store, *tickets: str) -> None:
+    async with store.writing() as transaction:
+        for number, ticket in enumerate(tickets):
+            item = Envelope(ticket=TicketId(ticket), kind="k", body=b"", content_type="text/plain", reason="rejected")
+            arrival = arrivals.read(envelopes.encode(item))
+            await holding.take_in(transaction, arrival, channels=[], now=float(number))
+
+
+async def _page(desk: TestClient[Any, Any], path: str) -> str:
+    async with desk.get(path) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.text()
+
+
+async def test_all_that_waits_is_counted_though_not_all_of_it_is_listed(
+    store: Store, desk: TestClient[Any, Any]
+) -> None:
+    await _hold(store, *(f"t-{number:03}" for number in range(MAX_LISTED + 3)))
+    page = await _page(desk, "/")
+    assert f"<strong>{MAX_LISTED + 3}</strong>" in page
+    assert f"The oldest {MAX_LISTED} of {MAX_LISTED + 3}." in page
+    assert ('href="/items/t-000"' in page, f'href="/items/t-{MAX_LISTED}"' in page) == (True, False)
+    async with desk.get("/api/items") as answer:
+        document = await answer.json()
+    assert (document["total"], len(document["items"])) == (MAX_LISTED + 3, MAX_LISTED)
+
+
+async def test_what_was_decided_last_stands_first(store: Store, desk: TestClient[Any, Any]) -> None:
+    await _hold(store, "a", "b", "c")
+    async with store.writing() as transaction:
+        for ticket, moment in (("a", 30.0), ("b", 10.0), ("c", 20.0)):
+            changes = {"state": ItemState.DISCARDED.value, "decided_at": moment, "decided_by": "ana"}
+            await transaction.execute(sa.update(items).filter_by(ticket=ticket).values(**changes))
+    page = await _page(desk, "/?view=decided")
+    assert sorted("abc", key=lambda ticket: page.index(f'href="/items/{ticket}"')) == ["a", "c", "b"]
+
+
+@pytest.mark.parametrize("moment", [1e300, -1e300, 1e15])
+async def test_a_time_that_is_none_is_unknown(store: Store, desk: TestClient[Any, Any], moment: float) -> None:
+    await _hold(store, "t")
+    ended = {"outcome": "failed", "verdict": "quarantine", "started_at": moment, "seconds": moment}
+    stamp = Stamp(generation=1, attempt=1, interruptions=0)
+    event = Event(event=EventName.FINISHED, at=moment, ticket="t", kind="k", node="n", stamp=stamp, data=ended)
+    async with store.writing() as transaction:
+        await ledger.post(transaction, [event])
+    assert "<dt>Last report</dt><dd>unknown</dd>" in await _page(desk, "/items/t")
+    await _page(desk, "/")
+
+
+async def test_readiness_is_what_was_found_last_and_asks_the_store_nothing(
+    store: Store, desk: TestClient[Any, Any]
+) -> None:
+    await store.close()
+    async with desk.get("/readyz") as answer:
+        assert (answer.status, await answer.text()) == (
+            503,
+            "not consuming: no broker connection, or the queues are gone\nstore: cannot be written\n",
+        )
