@@ -101,7 +101,10 @@ class Keeper:
                 if next_connection is None:
                     next_connection = await broker.connect(self._urls, name="station", deadline=CONNECT_DEADLINE)
                     await broker.declare(next_connection, self._topology)
-                await self._session(next_connection, stop)
+                # In a task of its own: a TaskGroup on Python 3.11 may leave the task around it marked as cancelled for
+                # good, and on 3.11.2 the next await then ends it, for the rest of the station to go on without a keeper.
+                session = asyncio.create_task(self._session(next_connection, stop), name="session")
+                await broker.owned_result(session)
             except* (*broker.LOST, ChannelInvalidStateError) as group:
                 event(logger, "keeper.lost", logging.WARNING, error=_first(group))
             finally:
@@ -137,7 +140,7 @@ class Keeper:
                 watcher.cancel()
 
     async def _consume(self, connection: AbstractConnection, line: _Line, ended: asyncio.Event) -> None:
-        channel: AbstractChannel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
+        channel: AbstractChannel = await _opened(connection)
         channel.close_callbacks.add(lambda *_: ended.set())
         underlay = await channel.get_underlay_channel()
         underlay.on_consumer_cancel_callbacks.add(lambda *_: ended.set())
@@ -209,7 +212,7 @@ class Keeper:
         while not ended.is_set():
             before = [line.arrived for line in lines]
             await pause(ended, WATCH)
-            channel = await broker.within(connection.channel(), broker.CALL_DEADLINE)
+            channel = await _opened(connection)
             depths = await broker.depths(channel, [line.queue for line in lines])
             await broker.within(channel.close(), broker.CALL_DEADLINE)
             for line, depth, count in zip(lines, depths, before, strict=True):
@@ -225,6 +228,15 @@ def _line(queue: str, prefetch: int, save: Save, divide: Callable[[Wire], Sequen
 
 def _halves(wire: Wire) -> list[Wire]:
     return [replace(wire, body=half) for half in journal.halves(wire.body)]
+
+
+async def _opened(connection: AbstractConnection) -> AbstractChannel:
+    try:
+        channel = connection.channel()
+    except RuntimeError as error:  # the client's word for a connection that has just closed
+        raise broker.BrokerLost(str(error)) from error
+    await broker.within(channel.initialize(), broker.CALL_DEADLINE)
+    return channel
 
 
 async def _set_when(happens: Awaitable[object], ended: asyncio.Event) -> None:

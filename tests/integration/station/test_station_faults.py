@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from http import HTTPStatus
+from pathlib import Path
 
 import aio_pika
 import aiohttp
@@ -13,13 +14,18 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from gateway import broker as brokers
 from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
+from gateway.contract.topology import Topology
 from gateway.embedded import EmbeddedBroker
+from gateway.station.keeper import Keeper
 from gateway.station.pauses import pause
+from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.tables import alerts
+from gateway.station.vitals import Vitals
 from tests.integration.station.conftest import Producers, Station, depth
 from tests.support.proxy import TO_BROKER, Proxy
 from tests.support.waiting import soon
@@ -137,6 +143,27 @@ async def test_a_cut_line_is_noticed_and_consuming_starts_over(
     await producers.item(killer())
 
     assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+async def test_a_connection_that_is_closed_before_it_is_used_is_replaced(
+    broker: EmbeddedBroker, prefix: str, tmp_path: Path
+) -> None:
+    topology, vitals, stop = Topology(prefix=prefix), Vitals(), asyncio.Event()
+    store = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
+    connection = await brokers.connect((broker.url,), name="test", deadline=10.0)
+    await brokers.declare(connection, topology)
+    await brokers.close(connection)
+    keeper = Keeper(
+        urls=(broker.url,), topology=topology, store=store, spool=Spool(tmp_path), channels=[], vitals=vitals
+    )
+    running = asyncio.create_task(keeper.run(stop, connection))
+    try:
+        await soon(lambda: vitals.consuming or running.done())
+        assert vitals.consuming
+    finally:
+        stop.set()
+        await running
+        await store.close()
 
 
 async def test_a_queue_deleted_by_hand_is_declared_again_and_consumed(
