@@ -111,6 +111,15 @@ async def owned(call: Awaitable[_Answer]) -> AsyncIterator[asyncio.Future[_Answe
             calling.exception()
 
 
+async def owned_result(task: asyncio.Task[_Answer]) -> _Answer:
+    """Await a task of one's own, which ends with the caller; raises what it raises, or BrokerLost when cancelled."""
+    async with owned(task):
+        await asyncio.wait({task})
+    if task.cancelled():
+        raise BrokerLost("the connection went away")
+    return task.result()
+
+
 async def lost(connection: AbstractConnection) -> None:
     """Return when the connection is gone, however it went."""
     transport = connection.transport

@@ -101,8 +101,8 @@ class Keeper:
                 if next_connection is None:
                     next_connection = await broker.connect(self._urls, name="station", deadline=CONNECT_DEADLINE)
                     await broker.declare(next_connection, self._topology)
-                # In a task of its own: a TaskGroup on Python 3.11 may leave the task around it marked as cancelled for
-                # good, and on 3.11.2 the next await then ends it, for the rest of the station to go on without a keeper.
+                # In a task of its own: a TaskGroup on Python 3.11 may leave the task around it marked as cancelled
+                # for good, and on 3.11.2 the next await then ends it: a station without its keeper.
                 session = asyncio.create_task(self._session(next_connection, stop), name="session")
                 await broker.owned_result(session)
             except* (*broker.LOST, ChannelInvalidStateError) as group:
