@@ -8,9 +8,11 @@ Every answer is durable when it is given. All requests of one moment share one t
 """
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sqlalchemy import (
     Boolean,
@@ -33,6 +35,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from consumer import verdict
 from consumer.verdict import Decision
 from gateway.contract.outcomes import Stamp
+
+_BUSY_SECONDS: Final = 10
 
 metadata = MetaData()
 starts = Table(
@@ -308,9 +312,25 @@ def _upsert(connection: AsyncConnection, table: Table, row: dict[str, Any], *, k
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
-        cursor.execute(f"PRAGMA {pragma}")
+    cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+    cursor.execute("PRAGMA synchronous=FULL")
+    _use_write_ahead_log(cursor)
     cursor.close()
+
+
+def _use_write_ahead_log(cursor: Any) -> None:
+    """Change the journal's mode once for all; of several first ones, SQLite tells all but one "locked" at once."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.fetchone()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _begin_immediate(connection: Any) -> None:

@@ -184,6 +184,15 @@ class House:
         """Return the outcomes of a ticket's runs, oldest first."""
         return [run["outcome"] for run in self.show(ticket)["runs"]]
 
+    def evidence(self, ticket: str, runs: int) -> list[dict[str, Any]]:
+        """Return what is known of each of a ticket's `runs`; the journal may tell it after the item has arrived."""
+
+        def told() -> list[dict[str, Any]]:
+            found = [run["evidence"] for run in self.show(ticket)["runs"]]
+            return found if len(found) == runs and all(found) else []
+
+        return eventually(told, saying=f"evidence of {runs} runs of {ticket}")
+
     def accepted(self, kind: str, ticket: str | None = None, text: str = "hello") -> str:
         """Submit one ticket and return its id; it must be accepted."""
         answer = self.submit(kind, ticket, text)
