@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -95,6 +96,19 @@ class Settings(BaseSettings):
         module, _, function = value.partition(":")
         if not module or not function:
             raise ValueError("name the handler: --handler package.module:function")
+        return value
+
+    @field_validator("broker_url")
+    @classmethod
+    def _is_reachable(cls, value: str) -> str:
+        for url in filter(None, map(str.strip, value.split(","))):
+            parts = urlsplit(url)
+            try:
+                port = parts.port or 0
+            except ValueError:
+                port = -1
+            if parts.scheme not in {"amqp", "amqps"} or not parts.hostname or port < 0:
+                raise ValueError("write amqp://user:password@host:port/vhost, several separated by commas")
         return value
 
     @field_validator("node")

@@ -1,0 +1,130 @@
+"""The bytes of the wire contract, pinned in `golden/`: a change here breaks messages that are under way in queues.
+
+After a change on purpose: `python -m tests.contract.test_golden` writes the files anew; read the diff.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import amqp, verdict
+from consumer.policy import Policy
+from consumer.verdict import Ending, decide
+from gateway.contract import journal
+from gateway.contract.envelope import Admission, Envelope, Malformed, Spent, decode, encode, encode_malformed
+from gateway.contract.history import History, RunRecord
+from gateway.contract.ids import TicketId, idempotent_ticket_id
+from gateway.contract.journal import Event, EventName, Verdict
+from gateway.contract.outcomes import Outcome, Stamp
+from gateway.contract.topology import Lane, Topology
+from gateway.contract.wire import Wire
+
+GOLDEN = Path(__file__).parent / "golden"
+
+RECORD = RunRecord(
+    attempt=1, outcome=Outcome.CRASHED, node="node-1", worker=4711, started=1.25, seconds=0.5, code="signal:9"
+)
+ENVELOPE = Envelope(
+    ticket=TicketId("9417"),
+    kind="support.ticket",
+    body="grüße".encode(),
+    content_type="text/plain; charset=utf-8",
+    submitted_at=1_796_000_000.0,
+    attempt=2,
+    crashes=1,
+    interruptions=3,
+    generation=1,
+    spent=Spent(tokens=1200, usd=0.004),
+    admission=Admission(
+        bytes=7, charset="utf-8", tokens=2, exact=True, attachments=0, client="anonymous", admitted_at=1_796_000_000.5
+    ),
+    history=History((RECORD,)),
+    suspect="crashed",
+    traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    foreign={"tenant": "acme"},
+)
+
+
+def _wire(wire: Wire) -> dict[str, Any]:
+    row = asdict(wire) | {"body": wire.body.hex(), "message_id": "(fresh)"}
+    pinned = amqp.properties(Wire(**{**{n: getattr(wire, n) for n in Wire.__slots__}, "message_id": "0" * 36}))
+    return row | {"properties": pinned.marshal().hex()}
+
+
+def _malformed() -> Wire:
+    item = decode(
+        Wire(body=b"x", headers={"lz-schema": 9}, correlation_id="later", type="k", content_type="text/plain")
+    )
+    assert isinstance(item, Malformed)
+    return encode_malformed(item, reason="malformed")
+
+
+def _adopted() -> dict[str, Any]:
+    item = decode(Wire(body=b"abc", headers={"tenant": "acme", "x-death": []}, correlation_id="c1", type="good"))
+    assert isinstance(item, Envelope)
+    return {"ticket": item.ticket, "kind": item.kind, "attempt": item.attempt, "foreign": dict(item.foreign)}
+
+
+def _journal() -> str:
+    event = Event(
+        id="01a22c94-a7b7-7df1-8f8e-aede4bb05f97",
+        event=EventName.FINISHED,
+        at=1_796_000_001.5,
+        ticket="9417",
+        kind="support.ticket",
+        node="node-1",
+        stamp=Stamp(generation=0, attempt=2, interruptions=1),
+        crashes=1,
+        data={"outcome": Outcome.CRASHED, "verdict": Verdict.RETRY, "evidence": {"signal": 9}},
+    )
+    return next(journal.encode([event])).decode()
+
+
+def _decision() -> str:
+    ending = Ending(outcome=Outcome.CRASHED, record=RECORD, detail="its worker died")
+    return verdict.write(decide(ENVELOPE, ending, Policy(), jitter=0.5))
+
+
+def _topology() -> dict[str, Any]:
+    topology = Topology()
+    return {
+        "exchanges": [asdict(item) for item in topology.exchanges()],
+        "queues": [asdict(item) for item in topology.queues()],
+        "bindings": [asdict(item) for item in topology.bindings()],
+        "delay of 90 s": asdict(topology.to_delay(Lane.SUSPECTS, 90)),
+    }
+
+
+WRITERS: dict[str, Callable[[], Any]] = {
+    "envelope": lambda: _wire(encode(ENVELOPE)),
+    "malformed": lambda: _wire(_malformed()),
+    "adopted": _adopted,
+    "journal": _journal,
+    "decision": _decision,
+    "topology": _topology,
+    "idempotent_id": lambda: idempotent_ticket_id("anonymous", "order-66"),
+}
+
+
+def _shown(name: str) -> str:
+    return json.dumps(WRITERS[name](), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_bytes_of_the_contract_are_as_they_were(name: str) -> None:
+    assert _shown(name) == (GOLDEN / f"{name}.json").read_text("utf-8")
+
+
+def test_what_was_written_then_is_read_now() -> None:
+    row = json.loads((GOLDEN / "envelope.json").read_text("utf-8"))
+    names = {name: row[name] for name in Wire.__slots__ if name != "body"}
+    assert decode(Wire(body=bytes.fromhex(row["body"]), **names)) == ENVELOPE
+
+
+if __name__ == "__main__":
+    for name in WRITERS:
+        (GOLDEN / f"{name}.json").write_text(_shown(name), "utf-8")
