@@ -1,6 +1,7 @@
 """Fixtures of all tests: the broker they share, one of their own, the programs they start."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -15,6 +16,9 @@ from tests.support.program import Programs
 # Two shared cores make single examples slow now and then; what a property says does not depend on it.
 settings.register_profile("lazaretto", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lazaretto")
+
+# A shell that starts this in its background has it ignore SIGINT, and every program under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _need_rabbitmq() -> None:
