@@ -65,6 +65,7 @@ def _encodable(value: Any) -> Any:
         case _:
             return value
 
+
 _plain_unmarshal: Final = header.ContentHeader.unmarshal
 
 
