@@ -14,7 +14,7 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.station import arrival as arrivals
 from gateway.station import decisions, figures, holding
-from gateway.station.channels import Channel, ChannelFailed, Notice
+from gateway.station.channels import ChannelFailed, Notice
 from gateway.station.decisions import Decision
 from gateway.station.dossier import Alert, find
 from gateway.station.outbox import BATCH, Outbox
@@ -50,7 +50,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _sending(store: Store, *channels: Channel) -> AsyncIterator[None]:
+async def _sending(store: Store, *channels: Heard) -> AsyncIterator[None]:
     stop = asyncio.Event()
     running = asyncio.create_task(Outbox(store=store, channels=channels, desk="http://desk").run(stop))
     try:
@@ -58,6 +58,8 @@ async def _sending(store: Store, *channels: Channel) -> AsyncIterator[None]:
         assert not running.done()
     finally:
         stop.set()
+        for channel in channels:
+            channel.open.set()
         await running
 
 
