@@ -121,11 +121,8 @@ class Handling:
             metrics.FENCE_DROPS.inc()
             await self._settlement.settle_stale(link, delivery, envelope, answer)
             return
-        started = self._settlement.started(envelope, examine=is_stranger(envelope))
-        if self._settings.lane is Lane.SUSPECTS:
-            await link.journal.write(started)
-        else:
-            link.journal.note(started)
+        if self._settings.lane is Lane.SUSPECTS:  # it may take the whole node along: that it started is told before
+            await link.journal.write(self._settlement.started(envelope, examine=is_stranger(envelope)))
         report = await self._execute(link, envelope, policy)
         metrics.RUN_SECONDS.observe(report.seconds)
         ending = ended(envelope, report, self._settings.name)
@@ -146,11 +143,16 @@ class Handling:
         if link.session.is_lost:
             raise SessionLost("the claim is gone")
         ordered = order(envelope, policy)
-        metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
-        event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp)
+
+        def tell(worker: int) -> None:
+            metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
+            event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp, pid=worker)
+            if self._settings.lane is Lane.WORK:
+                link.journal.note(self._settlement.started(envelope, examine=is_stranger(envelope), worker=worker))
+
         self.running[ordered.run] = link
         try:
-            return await self._executor.run(ordered)
+            return await self._executor.run(ordered, started=tell)
         finally:
             del self.running[ordered.run]
 
