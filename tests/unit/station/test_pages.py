@@ -31,8 +31,13 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def desk(store: Store) -> AsyncIterator[TestClient[Any, Any]]:
-    application = routes.application(load(StationSettings), store, Vitals())
+def vitals() -> Vitals:
+    return Vitals()
+
+
+@pytest.fixture
+async def desk(store: Store, vitals: Vitals) -> AsyncIterator[TestClient[Any, Any]]:
+    application = routes.application(load(StationSettings), store, vitals)
     async with TestClient(TestServer(application)) as client:
         yield client
 
@@ -87,12 +92,15 @@ async def test_a_time_that_is_none_is_unknown(store: Store, desk: TestClient[Any
     await _page(desk, "/")
 
 
-async def test_readiness_is_what_was_found_last_and_asks_the_store_nothing(
-    store: Store, desk: TestClient[Any, Any]
+async def test_readiness_is_what_was_found_last_and_no_probe_waits_for_the_store(
+    store: Store, vitals: Vitals, desk: TestClient[Any, Any]
 ) -> None:
-    await store.close()
-    async with desk.get("/readyz") as answer:
-        assert (answer.status, await answer.text()) == (
-            503,
-            "not consuming: no broker connection, or the queues are gone\nstore: cannot be written\n",
-        )
+    async with store.writing():
+        async with desk.get("/readyz") as answer:
+            assert (answer.status, await answer.text()) == (
+                503,
+                "not consuming: no broker connection, or the queues are gone\nstore: cannot be written\n",
+            )
+        vitals.consuming = vitals.writable = True
+        async with desk.get("/readyz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ready\n")
