@@ -81,6 +81,22 @@ def test_memory_alarm_is_answered_promptly_and_ends_without_restart_and_one_exec
     assert len(house.starts("alarmed")) == 1
 
 
+def test_drain_during_a_memory_alarm_ends_in_time_and_what_was_done_is_not_done_again(
+    own_house: House, own_broker: EmbeddedBroker
+) -> None:
+    house = own_house
+    _, _, work, _ = house.open(workers=3)
+    held = [house.accepted("wait.alarm", f"held-{n}") for n in range(3)]
+    eventually(lambda: len(house.starts()) == 3)
+    own_broker.raise_memory_alarm()
+    house.open_gate("wait.alarm")
+    assert work.terminate(60.0) == 0
+    own_broker.clear_memory_alarm()
+    house.node(workers=3)
+    assert house.balance(held, 60.0) == Counter(done=3)
+    assert len(house.starts()) == 3
+
+
 def test_queue_deleted_by_hand_is_declared_again_and_never_answered_with_a_false_202(
     own_house: House, own_broker: EmbeddedBroker
 ) -> None:

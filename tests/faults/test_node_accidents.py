@@ -1,9 +1,10 @@
 """Whole nodes die, drain and come back (failure table rows 2 and 8; D19, D26, D27)."""
 
+import os
 import signal
 from collections import Counter
 
-from tests.support.house import House
+from tests.support.house import House, call
 from tests.support.waiting import eventually
 
 
@@ -51,7 +52,7 @@ def test_nodes_killed_again_and_again_lose_nothing_and_convict_nobody_innocent(h
     house.fleet("suspects")
     for round_ in range(3):
         node = house.fleet(workers=4)
-        eventually(lambda: len(house.starts()) >= 4 * (round_ + 1), 30.0)  # noqa: B023  asked within the round
+        node.wait_for_log("run.started ticket=slow-", 30.0, count=2 + round_)
         house.kill_family(node)
     house.node(workers=4)
     assert house.balance(tickets, 60.0) == Counter(done=24)
@@ -85,13 +86,37 @@ def test_run_that_outlives_the_grace_of_a_drain_is_released_uncharged(house: Hou
     assert [run["outcome"] for run in house.show(ticket)["runs"]] == ["released", "succeeded"]
 
 
-def test_stopped_supervisor_loses_its_claims_and_never_runs_an_item_beside_its_successor(house: House) -> None:
-    _, _, work, _ = house.open(workers=1)
-    first = house.accepted("good")
-    house.until(first, "done")
+def test_node_that_stands_still_for_a_while_goes_on_where_it_was_and_nothing_runs_twice(house: House) -> None:
+    _, _, work, _ = house.open(workers=2)
+    held = house.accepted("wait", "held")
+    eventually(lambda: house.starts(held))
     work.signal(signal.SIGSTOP)
     house.node(workers=1)
-    ticket = house.accepted("good", "after")
+    others = [house.accepted("good", f"other-{n}") for n in range(3)]
+    eventually(lambda: len([start for start in house.starts() if start.ticket.startswith("other")]) >= 2)
     work.signal(signal.SIGCONT)
-    assert house.balance([first, ticket]) == Counter(done=2)
-    assert len(house.starts(ticket)) == 1
+    house.open_gate("wait")
+    assert house.balance([held, *others]) == Counter(done=4)
+    assert all(len(house.starts(ticket)) == 1 for ticket in (held, *others))
+
+
+def test_node_without_a_worker_gives_back_what_it_took_and_goes_on_when_its_handler_can_be_loaded(house: House) -> None:
+    whole = "from tests.support.handlers import handle\n"
+    handler = house.folder / "wares.py"
+    handler.write_text(whole)
+    house.door(), house.station()
+    node = house.programs.python(
+        "work", "-m", "consumer", "--handler", "wares:handle", "--workers", "1", env=house.env, cwd=house.folder
+    )
+    health = node.wait_for_log(r"health=(http://\S+)/healthz")[1]
+    node.wait_for_log("consumer.consuming")
+    house.warm_up()
+    handler.write_text("raise ImportError('half a deploy')\n")
+    mold = int(node.wait_for_log(r"mold.loaded pid=(\d+)")[1])
+    os.kill(mold, signal.SIGKILL)
+    node.wait_for_log("workers.missing")
+    ticket = house.accepted("good", "patient")
+    assert call("GET", f"{health}/readyz").status == 503
+    handler.write_text(whole)
+    assert house.balance([ticket]) == Counter(done=1)
+    assert [start.attempt for start in house.starts(ticket)] == [1]
