@@ -36,7 +36,7 @@ def test_killer_item_is_started_exactly_three_times_while_its_neighbours_flow(st
     assert all(len(standing.starts(ticket)) == 1 for ticket in before + after)
     shown = standing.show(killer)
     assert [(run["attempt"], run["outcome"]) for run in shown["runs"]] == [(n, "crashed") for n in (1, 2, 3)]
-    assert "last words on standard output" in standing.evidence(killer, 3)[2]["log_tail"]
+    assert "last words on standard output" in standing.evidence(killer, 3, of="log_tail")[2]
     alert = eventually(lambda: [row["text"] for row in standing.show(killer)["alerts"] if row["sent_at"]])[0]
     for part in ("9417", "killer", "3", "signal 9"):
         assert part in alert
@@ -60,7 +60,7 @@ def test_second_and_third_start_of_a_killer_happen_in_the_isolation_lane_each_in
 def test_worker_that_ends_itself_is_a_crash_with_its_exit_code(standing: House) -> None:
     ticket = standing.accepted("exit", "exits")
     assert standing.balance([ticket]) == Counter(quarantined=1)
-    assert [known["exit_status"] for known in standing.evidence(ticket, 3)] == [7, 7, 7]
+    assert standing.evidence(ticket, 3, of="exit_status") == [7, 7, 7]
 
 
 def test_runaway_memory_is_stopped_at_the_ceiling_and_recorded(standing: House) -> None:
@@ -68,7 +68,7 @@ def test_runaway_memory_is_stopped_at_the_ceiling_and_recorded(standing: House) 
     others = [standing.accepted("good") for _ in range(5)]
     assert standing.balance([hog, *others]) == Counter(done=5, quarantined=1)
     assert standing.runs(hog) == ["memory"] * 3
-    assert all(known["peak_rss"] > 100 << 20 for known in standing.evidence(hog, 3))
+    assert all(peak > 100 << 20 for peak in standing.evidence(hog, 3, of="peak_rss"))
 
 
 def test_hanging_run_is_killed_from_outside_and_quarantined_after_its_budget(standing: House) -> None:
@@ -82,14 +82,14 @@ def test_rejected_item_is_quarantined_after_one_start(standing: House) -> None:
     ticket = standing.accepted("reject", "rejected")
     assert standing.balance([ticket]) == Counter(quarantined=1)
     assert len(standing.starts(ticket)) == 1
-    assert "not a ticket" in standing.evidence(ticket, 1)[0]["message"]
+    assert "not a ticket" in standing.evidence(ticket, 1, of="message")[0]
 
 
 def test_failing_item_is_quarantined_after_three_reported_failures(standing: House) -> None:
     ticket = standing.accepted("fail", "fails")
     assert standing.balance([ticket]) == Counter(quarantined=1)
     assert len(standing.starts(ticket)) == 3
-    assert "this ticket fails every time" in standing.evidence(ticket, 3)[2]["traceback"]
+    assert "this ticket fails every time" in standing.evidence(ticket, 3, of="traceback")[2]
 
 
 def test_error_text_of_any_length_goes_through_retries_and_quarantine(standing: House) -> None:

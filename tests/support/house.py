@@ -184,14 +184,14 @@ class House:
         """Return the outcomes of a ticket's runs, oldest first."""
         return [run["outcome"] for run in self.show(ticket)["runs"]]
 
-    def evidence(self, ticket: str, runs: int) -> list[dict[str, Any]]:
-        """Return what is known of each of a ticket's `runs`; the journal may tell it after the item has arrived."""
+    def evidence(self, ticket: str, runs: int, of: str) -> list[Any]:
+        """Return one piece of evidence for each of a ticket's `runs`; the journal may come after the item itself."""
 
-        def told() -> list[dict[str, Any]]:
+        def told() -> list[Any]:
             found = [run["evidence"] for run in self.show(ticket)["runs"]]
-            return found if len(found) == runs and all(found) else []
+            return [known[of] for known in found] if len(found) == runs and all(of in known for known in found) else []
 
-        return eventually(told, saying=f"evidence of {runs} runs of {ticket}")
+        return eventually(told, saying=f"{of} of {runs} runs of {ticket}")
 
     def accepted(self, kind: str, ticket: str | None = None, text: str = "hello") -> str:
         """Submit one ticket and return its id; it must be accepted."""
