@@ -12,8 +12,11 @@ setup: ## create .venv with the pinned dependencies, install RabbitMQ if it is m
 up: setup ## run broker, door, station and two consumers in the foreground; Ctrl-C stops them
 	@$(PYTHON_BIN)/python -m scripts.up
 
-test: setup ## run every test against a real broker; ARGS="-k name" narrows it down
-	$(PYTHON_BIN)/python -m pytest $(ARGS)
+# One file stays in one process, which has a broker of its own; most of a test's time is waiting.
+PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
+
+test: setup ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
+	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 demo: setup ## the story of ticket 9417, start to end
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo
