@@ -4,13 +4,13 @@ Owns what the client cannot read or write by itself. Knows nothing of what the h
 """
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pamqp import commands, decode, header
 from pamqp.commands import Basic
 
 from gateway.contract import unreadable
-from gateway.contract.wire import Wire
+from gateway.contract.wire import Wire, encodable
 
 
 def read_any_properties() -> None:
@@ -42,7 +42,7 @@ def properties(wire: Wire) -> Basic.Properties:
     """Return the properties of a persistent message."""
     return Basic.Properties(
         delivery_mode=2,
-        headers=_encodable(dict(wire.headers)),
+        headers=encodable(wire.headers),
         message_id=wire.message_id,
         correlation_id=wire.correlation_id,
         message_type=wire.type,
@@ -51,19 +51,6 @@ def properties(wire: Wire) -> Basic.Properties:
         timestamp=datetime.fromtimestamp(wire.timestamp, UTC) if wire.timestamp else None,
         app_id=wire.app_id,
     )
-
-
-def _encodable(value: Any) -> Any:
-    """Return `value` with bytes as bytearrays: the client reads both from a header table but writes only one."""
-    match value:
-        case bytes():
-            return bytearray(value)
-        case dict():
-            return {name: _encodable(item) for name, item in value.items()}
-        case list():
-            return [_encodable(item) for item in value]
-        case _:
-            return value
 
 
 _plain_unmarshal: Final = header.ContentHeader.unmarshal

@@ -33,6 +33,8 @@ LINGER: Final = 5.0
 """Seconds an answered client may go on sending before its connection is closed, so that it reads the answer (D17)."""
 
 _MAX_INSTANCE: Final = 256
+_PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Asked every few seconds; what they answer is told where it comes about."""
 
 _EVERY_ANSWER: Final = {
     "Server": "lazaretto",
@@ -75,7 +77,7 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
     logs.event(
         log,
         "answered",
-        logging.INFO if answer.status >= HTTPStatus.BAD_REQUEST else logging.DEBUG,
+        logging.INFO if answer.status >= HTTPStatus.BAD_REQUEST and request.path not in _PROBES else logging.DEBUG,
         request=request_id,
         method=request.method,
         path=request.path,

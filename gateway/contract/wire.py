@@ -29,6 +29,19 @@ class Wire:
     app_id: str | None = None
 
 
+def encodable(value: Any) -> Any:
+    """Return a header's value with bytes as bytearrays: client libraries read both but write only one."""
+    match value:
+        case bytes():
+            return bytearray(value)
+        case Mapping():
+            return {name: encodable(item) for name, item in value.items()}
+        case list() | tuple():
+            return [encodable(item) for item in value]
+        case _:
+            return value
+
+
 def table_size(value: Any) -> int:
     """Return the bytes that a header value takes in an AMQP 0-9-1 field table, its type octet included.
 

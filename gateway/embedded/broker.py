@@ -1,6 +1,6 @@
 """The handle by which another program starts, kills, restarts and questions a private node.
 
-Used by tests, benchmarks, the demo and `gateway.up`. The node itself is run by `python -m gateway.embedded`, as
+Used by tests, benchmarks, the demo and `make up`. The node itself is run by `python -m gateway.embedded`, as
 everywhere. Never shares a node with anybody: one handle, one folder.
 """
 

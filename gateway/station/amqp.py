@@ -11,7 +11,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from pamqp import commands, decode, encode, header
 
 from gateway.contract import unreadable
-from gateway.contract.wire import Wire
+from gateway.contract.wire import Wire, encodable
 
 _PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "app_id")
 
@@ -45,7 +45,7 @@ def outgoing(wire: Wire) -> aio_pika.Message:
     """Return a persistent message of the client library."""
     return aio_pika.Message(
         wire.body,
-        headers=_encodable(dict(wire.headers)),
+        headers=encodable(wire.headers),
         content_type=wire.content_type,
         content_encoding=wire.content_encoding,
         delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
@@ -62,7 +62,7 @@ def freeze(wire: Wire) -> bytes:
     table: dict[str, Any] = {name: getattr(wire, name) for name in _PROPERTIES if getattr(wire, name) is not None}
     if wire.timestamp is not None:
         table["timestamp"] = int(wire.timestamp)
-    return encode.field_table({**table, "headers": _encodable(dict(wire.headers))})
+    return encode.field_table({**table, "headers": encodable(wire.headers)})
 
 
 def thaw(properties: bytes, body: bytes) -> Wire:
@@ -70,19 +70,6 @@ def thaw(properties: bytes, body: bytes) -> Wire:
     table: dict[str, Any]
     _, table = decode.field_table(properties)
     return Wire(body=body, **table)
-
-
-def _encodable(value: Any) -> Any:
-    """Return `value` with bytes as bytearrays: the client reads both from a header table but writes only one."""
-    match value:
-        case bytes():
-            return bytearray(value)
-        case dict():
-            return {name: _encodable(item) for name, item in value.items()}
-        case list():
-            return [_encodable(item) for item in value]
-        case _:
-            return value
 
 
 _plain_unmarshal: Final = header.ContentHeader.unmarshal

@@ -46,7 +46,7 @@ def age(moment: float | None) -> str:
 def size(count: int) -> str:
     """Write a number of bytes for people."""
     if count < 1 << 10:
-        return f"{count} bytes"
+        return "1 byte" if count == 1 else f"{count} bytes"
     return f"{count / (1 << 10):.1f} KiB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MiB"
 
 
