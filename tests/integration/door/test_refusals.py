@@ -135,7 +135,7 @@ async def test_an_unknown_content_encoding_is_refused_by_name(door: RunningDoor)
     assert "gzip" in answer.document["violations"][0]["limit"]
 
 
-@pytest.mark.parametrize("body", [b"plain", gzip.compress(b"x" * 1000)[:-12]])
+@pytest.mark.parametrize("body", [b"plain", gzip.compress(b"x" * 1000, mtime=0)[:-12]])
 async def test_a_broken_content_encoding_is_malformed(door: RunningDoor, body: bytes) -> None:
     answer = await door.submit_text(body, Content_Encoding="gzip")
 
