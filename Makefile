@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup up test demo check format lock
+.PHONY: help setup up test demo bench check format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ test: setup ## run every test against a real broker; ARGS="-k name" narrows it d
 
 demo: setup ## the story of ticket 9417, start to end
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo
+
+bench: setup ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
+	@$(PYTHON_BIN)/python -m benchmarks all --quick --save
 
 check: setup ## format, lint, types, dead code, architecture
 	$(PYTHON_BIN)/ruff format --check .

@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.source import ROOT, modules
 
 JUNK = {"utils", "util", "common", "helpers", "helper", "misc", "base", "types", "core", "manager", "stuff"}
-SOURCES = ("gateway", "consumer", "tests", "scripts")
+SOURCES = ("gateway", "consumer", "tests", "scripts", "benchmarks")
 
 
 def _tracked() -> list[Path]:

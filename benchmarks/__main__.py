@@ -1,0 +1,91 @@
+"""`python -m benchmarks NAME...`: runs benchmarks, prints a table, and with `--json` one object on the last line.
+
+Owns the command line and where results are written. Exit codes: 0 measured, 1 could not be measured, 2 usage.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from benchmarks import admission, consume, restart, storm
+from benchmarks.programs import ROOT
+from benchmarks.scale import FULL, QUICK, TINY, Scale
+from benchmarks.waiting import BenchmarkFailed
+
+BENCHMARKS: Final[dict[str, Callable[[Scale], dict[str, Any]]]] = {
+    "storm": lambda scale: storm.measure(scale, node=False),
+    "storm --node": lambda scale: storm.measure(scale, node=True),
+    "consume": consume.measure,
+    "admission": admission.measure,
+    "restart": restart.measure,
+}
+RESULTS: Final = ROOT / "benchmarks" / "results"
+
+
+def main(argv: list[str]) -> int:
+    """Run what the command line names."""
+    options = _parser().parse_args(argv)
+    scale = TINY if options.tiny else QUICK if options.quick else FULL
+    chosen = list(BENCHMARKS) if options.name == "all" else [options.name + (" --node" if options.node else "")]
+    for name in chosen:
+        try:
+            figures = BENCHMARKS[name](scale)
+        except BenchmarkFailed as failure:
+            print(f"{name}: {failure}", file=sys.stderr)
+            return 1
+        print(_table(name, figures))
+        if options.save:
+            path = RESULTS / f"{name.replace(' --', '-')}.json"
+            document = {"benchmark": name, "figures": figures, "machine": _machine(), "at": time.strftime("%F %R %Z")}
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+        if options.json:
+            print(json.dumps(figures), flush=True)
+    return 0
+
+
+def _table(name: str, figures: dict[str, Any]) -> str:
+    width = max(map(len, figures))
+    return "\n".join([f"\n{name}", *(f"  {key:{width}}  {value}" for key, value in figures.items())])
+
+
+def _machine() -> dict[str, Any]:
+    packages = ("aio-pika", "aiormq", "aiohttp", "orjson", "sqlalchemy")
+    return {
+        "cores": psutil.cpu_count(),
+        "load_average": [round(value, 2) for value in psutil.getloadavg()],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "rabbitmq": _rabbitmq(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def _rabbitmq() -> str:
+    plugins = Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")
+    return ", ".join(sorted(path.name.partition("-")[2] for path in plugins)) or "unknown"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = [name for name in BENCHMARKS if " " not in name]
+    parser.add_argument("name", choices=[*names, "all"])
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="fewer repetitions: for a look, not for a claim")
+    size.add_argument("--tiny", action="store_true", help="proves that it runs, measures nothing")
+    parser.add_argument("--node", action="store_true", help="storm: the killer takes the whole node with it")
+    parser.add_argument("--json", action="store_true", help="the figures as one object on the last line")
+    parser.add_argument("--save", action="store_true", help="write them to benchmarks/results/ too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""What people write today: aiohttp that takes a POST and, unless `--bare`, publishes it confirmed through aio-pika.
+
+Checks nothing but that the body is JSON. Persistent, mandatory, to a quorum queue, as the product's own door does.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from uuid import uuid4
+
+import aio_pika
+from aio_pika.abc import AbstractExchange
+from aiohttp import web
+
+
+async def _main(arguments: argparse.Namespace) -> None:
+    exchange: AbstractExchange | None = None
+    if not arguments.bare:
+        connection = await aio_pika.connect(arguments.broker)
+        channel = await connection.channel(on_return_raises=True)
+        await channel.declare_queue(arguments.queue, durable=True, arguments={"x-queue-type": "quorum"})
+        exchange = channel.default_exchange
+
+    async def take(request: web.Request) -> web.Response:
+        body = await request.read()
+        json.loads(body)
+        ticket = str(uuid4())
+        if exchange is not None:
+            message = aio_pika.Message(
+                body,
+                message_id=ticket,
+                content_type="application/json",
+                delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+            )
+            await exchange.publish(message, arguments.queue, mandatory=True, timeout=30)
+        return web.json_response({"id": ticket, "state": "accepted"}, status=202)
+
+    async def alive(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_post("/v1/tickets", take)
+    application.router.add_get("/readyz", alive)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", arguments.port).start()
+    await asyncio.Event().wait()
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.door")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--broker", default="")
+    parser.add_argument("--queue", default="peer")
+    parser.add_argument("--bare", action="store_true", help="answer without publishing")
+    asyncio.run(_main(parser.parse_args()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
