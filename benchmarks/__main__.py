@@ -6,6 +6,7 @@ Owns the command line and where results are written. Exit codes: 0 measured, 1 c
 import argparse
 import json
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ RESULTS: Final = ROOT / "benchmarks" / "results"
 def main(argv: list[str]) -> int:
     """Run what the command line names."""
     options = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     scale = TINY if options.tiny else QUICK if options.quick else FULL
     chosen = list(BENCHMARKS) if options.name == "all" else [options.name + (" --node" if options.node else "")]
     for name in chosen:

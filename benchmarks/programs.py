@@ -30,7 +30,8 @@ class Program:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
+                # The first words end the program too, should this process be killed before it can.
+                ["/usr/bin/setpriv", "--pdeathsig", "TERM", sys.executable, "-m", *arguments],
                 env={**inherited, "PYTHONPATH": str(ROOT), **env},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,
