@@ -62,7 +62,8 @@ def main(argv: list[str]) -> int:
             environment["LAZARETTO_BROKER_URL"] = broker.url
             # Shows what the node has to say, and ends with it: honcho then ends the rest, as with any other program.
             log = shlex.quote(str(broker.node.log / "broker.log"))
-            manager.add_process("broker", f"exec tail -q -n 0 -F --pid={broker.pids['wrapper']} {log}")
+            follow = f"exec {shlex.quote(sys.executable)} -m scripts.follow {broker.pids['wrapper']} {log}"
+            manager.add_process("broker", follow, env=environment)
         for name, command in parse_procfile((ROOT / "Procfile").read_text("utf-8")).processes.items():
             manager.add_process(name, _ending_with_its_parent(command), env=environment)
         # A process of its own, for honcho forks and must find no thread alive.
