@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gateway.contract import unreadable
+from gateway.contract import reading, unreadable
 from gateway.contract.history import History
 from gateway.contract.ids import UNKNOWN_KIND, TicketId, adopted_ticket_id, is_kind, is_ticket_id, uuid7
 from gateway.contract.outcomes import Stamp
@@ -24,10 +24,8 @@ MAX_SPENT: Final = 2**53
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
-_MAX_SHORT: Final = 255
 _MAX_FOREIGN: Final = 1024
 _MAX_RAW_HEADERS: Final = 4096
-_MAX_COUNT: Final = 2**31 - 1
 _MAX_FIGURE: Final = 2**53
 """Largest number in a table; beyond it, codecs begin to disagree."""
 
@@ -59,6 +57,21 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """That somebody who held this message has vanished, and what is to be known to judge why (P8).
+
+    A message that carries one licenses no run: its number is decided when the loss is judged.
+    """
+
+    holder: str
+    """The node that started the run."""
+    beat: float
+    """The holder's last sign of life in the store when the loss was seen, Unix seconds; 0 where it had none."""
+    at: float
+    """When the loss was seen, Unix seconds on the clock of whoever saw it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """One item: the ticket's bytes exactly as admitted, and all that is counted about it."""
 
@@ -73,7 +86,12 @@ class Envelope:
     """The number of the run that this message licenses."""
     crashes: int = 0
     interruptions: int = 0
+    waits: int = 0
+    """How many of the interruptions were waits for a dependency: those are bounded by age, not by their number."""
+    waiting_since: float = 0.0
+    """Unix seconds at which the present wait for a dependency began; 0 while there is none."""
     generation: int = 0
+    loss: Loss | None = None
     spent: Spent = field(default_factory=Spent)
     admission: Admission | None = None
     history: History = field(default_factory=History)
@@ -108,19 +126,7 @@ def encode(envelope: Envelope) -> Wire:
     What had to be cut is named in `lz-truncated`, never cut silently.
     """
     cut: list[str] = []
-    headers: dict[str, Any] = {
-        "lz-schema": SCHEMA,
-        "lz-attempt": envelope.attempt,
-        "lz-crashes": envelope.crashes,
-        "lz-interruptions": envelope.interruptions,
-        "lz-generation": envelope.generation,
-    }
-    if envelope.spent != Spent():
-        headers["lz-spent"] = {"tokens": envelope.spent.tokens, "usd": repr(float(envelope.spent.usd))}
-    if envelope.admission is not None:
-        headers["lz-admission"] = _admission_table(envelope.admission)
-    if envelope.history.runs or envelope.history.left_out:
-        headers["lz-history"] = envelope.history.encode()
+    headers = _counted(envelope)
     for name, text, limit in (
         ("lz-suspect", envelope.suspect, _MAX_CODE),
         ("lz-reason", envelope.reason, _MAX_CODE),
@@ -133,7 +139,7 @@ def encode(envelope: Envelope) -> Wire:
         headers[name] = clip(text, limit)
         if headers[name] != text:
             cut.append(name)
-    kept = _bounded(envelope.foreign, _MAX_FOREIGN)
+    kept = reading.bounded(envelope.foreign, _MAX_FOREIGN)
     if len(kept) < len(envelope.foreign):
         cut.append("foreign")
     headers = {**kept, **headers}
@@ -170,8 +176,8 @@ def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
         message_id=uuid7(),
         correlation_id=malformed.ticket,
         type=malformed.kind,
-        content_type=_short(malformed.wire.content_type),
-        content_encoding=_short(malformed.wire.content_encoding),
+        content_type=reading.short(malformed.wire.content_type),
+        content_encoding=reading.short(malformed.wire.content_encoding),
         timestamp=malformed.wire.timestamp,
         app_id=APP_ID,
     )
@@ -183,7 +189,7 @@ def decode(wire: Wire) -> Envelope | Malformed:
         return _adopt(wire)
     try:
         return _read(wire)
-    except _Unreadable as error:
+    except reading.Unreadable as error:
         return malformed_by(wire, str(error))
 
 
@@ -193,52 +199,52 @@ def malformed_by(wire: Wire, detail: str) -> Malformed:
 
 
 def supersede(envelope: Envelope, **changes: Any) -> Envelope:
-    """Return the next message of the same item; what belonged to a past quarantine does not travel on."""
-    return replace(envelope, **{"reason": None, "detail": None, **changes})
-
-
-class _Unreadable(Exception):
-    """A header that is not what the protocol says; the text names it."""
+    """Return the next message of the same item; what belonged to a past quarantine or loss does not travel on."""
+    return replace(envelope, **{"reason": None, "detail": None, "loss": None, **changes})
 
 
 def _read(wire: Wire) -> Envelope:
     headers = wire.headers
     if unreadable.MARK in headers:
-        raise _Unreadable("its properties cannot be decoded")
+        raise reading.Unreadable("its properties cannot be decoded")
     schema = headers.get("lz-schema")
     if schema != SCHEMA or isinstance(schema, bool):
-        raise _Unreadable(f"lz-schema is {schema!r}, this version reads {SCHEMA}")
+        raise reading.Unreadable(f"lz-schema is {schema!r}, this version reads {SCHEMA}")
     if wire.correlation_id is None or not is_ticket_id(wire.correlation_id):
-        raise _Unreadable(f"correlation_id {wire.correlation_id!r} is no ticket id")
+        raise reading.Unreadable(f"correlation_id {wire.correlation_id!r} is no ticket id")
     if wire.type is None or not is_kind(wire.type):
-        raise _Unreadable(f"type {wire.type!r} is no kind")
-    spent = _table(headers, "lz-spent")
-    admission = _table(headers, "lz-admission")
-    history = _text(headers, "lz-history")
+        raise reading.Unreadable(f"type {wire.type!r} is no kind")
+    loss = reading.table(headers, "lz-loss")
+    spent = reading.table(headers, "lz-spent")
+    admission = reading.table(headers, "lz-admission")
+    history = reading.text(headers, "lz-history")
     try:
         return Envelope(
             ticket=TicketId(wire.correlation_id),
             kind=wire.type,
             body=wire.body,
-            content_type=_short(wire.content_type) or "application/octet-stream",
-            content_encoding=_short(wire.content_encoding),
+            content_type=reading.short(wire.content_type) or "application/octet-stream",
+            content_encoding=reading.short(wire.content_encoding),
             submitted_at=wire.timestamp or 0.0,
-            attempt=_count(headers, "lz-attempt", least=1),
-            crashes=_count(headers, "lz-crashes"),
-            interruptions=_count(headers, "lz-interruptions"),
-            generation=_count(headers, "lz-generation"),
+            attempt=reading.count(headers, "lz-attempt", least=1),
+            crashes=reading.count(headers, "lz-crashes"),
+            interruptions=reading.count(headers, "lz-interruptions"),
+            waits=reading.count(headers, "lz-waits", unless=0),
+            waiting_since=reading.figure(headers.get("lz-waiting-since", 0)) / 1000,
+            generation=reading.count(headers, "lz-generation"),
+            loss=None if loss is None else _loss(loss),
             spent=Spent() if spent is None else _spent(spent),
             admission=None if admission is None else _admission(admission),
             history=History() if history is None else History.decode(history),
-            suspect=_text(headers, "lz-suspect"),
-            reason=_text(headers, "lz-reason"),
-            detail=_text(headers, "lz-detail"),
-            traceparent=_text(headers, "traceparent"),
-            tracestate=_text(headers, "tracestate"),
-            foreign=_foreign(headers),
+            suspect=reading.text(headers, "lz-suspect"),
+            reason=reading.text(headers, "lz-reason"),
+            detail=reading.text(headers, "lz-detail"),
+            traceparent=reading.text(headers, "traceparent"),
+            tracestate=reading.text(headers, "tracestate"),
+            foreign=reading.foreign(headers),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _Unreadable(f"unreadable header: {type(error).__name__}: {error}") from error
+        raise reading.Unreadable(f"unreadable header: {type(error).__name__}: {error}") from error
 
 
 def _adopt(wire: Wire) -> Envelope:
@@ -246,12 +252,12 @@ def _adopt(wire: Wire) -> Envelope:
         ticket=adopted_ticket_id(correlation_id=wire.correlation_id, message_id=wire.message_id, body=wire.body),
         kind=_kind(wire),
         body=wire.body,
-        content_type=_short(wire.content_type) or "application/octet-stream",
-        content_encoding=_short(wire.content_encoding),
+        content_type=reading.short(wire.content_type) or "application/octet-stream",
+        content_encoding=reading.short(wire.content_encoding),
         submitted_at=wire.timestamp or 0.0,
-        traceparent=_lenient_text(wire.headers, "traceparent"),
-        tracestate=_lenient_text(wire.headers, "tracestate"),
-        foreign=_foreign(wire.headers),
+        traceparent=reading.lenient_text(wire.headers, "traceparent"),
+        tracestate=reading.lenient_text(wire.headers, "tracestate"),
+        foreign=reading.foreign(wire.headers),
     )
 
 
@@ -265,30 +271,28 @@ def _kind(wire: Wire) -> str:
     return wire.type if wire.type is not None and is_kind(wire.type) else UNKNOWN_KIND
 
 
-def _count(headers: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    value = headers.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_COUNT:
-        raise _Unreadable(f"{name} is {value!r}, not a count of at least {least}")
-    return value
-
-
-def _text(headers: Mapping[str, Any], name: str) -> str | None:
-    value = headers.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _Unreadable(f"{name} is {type(value).__name__}, not text")
-    return value
-
-
-def _lenient_text(headers: Mapping[str, Any], name: str) -> str | None:
-    value = headers.get(name)
-    return value if isinstance(value, str) else None
-
-
-def _table(headers: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    value = headers.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        raise _Unreadable(f"{name} is {type(value).__name__}, not a table")
-    return value
+def _counted(envelope: Envelope) -> dict[str, Any]:
+    """Return the headers that bound themselves; what is not there is left out."""
+    headers: dict[str, Any] = {
+        "lz-schema": SCHEMA,
+        "lz-attempt": envelope.attempt,
+        "lz-crashes": envelope.crashes,
+        "lz-interruptions": envelope.interruptions,
+        "lz-generation": envelope.generation,
+    }
+    if envelope.waits:
+        headers["lz-waits"] = envelope.waits
+    if envelope.waiting_since:
+        headers["lz-waiting-since"] = round(envelope.waiting_since * 1000)
+    if envelope.loss is not None:
+        headers["lz-loss"] = _loss_table(envelope.loss)
+    if envelope.spent != Spent():
+        headers["lz-spent"] = {"tokens": envelope.spent.tokens, "usd": repr(float(envelope.spent.usd))}
+    if envelope.admission is not None:
+        headers["lz-admission"] = _admission_table(envelope.admission)
+    if envelope.history.runs or envelope.history.left_out:
+        headers["lz-history"] = envelope.history.encode()
+    return headers
 
 
 def _admission_table(admission: Admission) -> dict[str, Any]:
@@ -306,61 +310,29 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
 
 def _admission(table: Mapping[str, Any]) -> Admission:
     return Admission(
-        bytes=_figure(table["bytes"]),
+        bytes=reading.figure(table["bytes"]),
         charset=str(table["charset"]),
-        tokens=_figure(table["tokens"]),
+        tokens=reading.figure(table["tokens"]),
         exact=bool(table["exact"]),
-        attachments=_figure(table["attachments"]),
+        attachments=reading.figure(table["attachments"]),
         client=str(table["client"]),
-        admitted_at=_figure(table["admitted-at"]) / 1000,
+        admitted_at=reading.figure(table["admitted-at"]) / 1000,
     )
+
+
+def _loss_table(loss: Loss) -> dict[str, Any]:
+    return {"holder": clip(loss.holder, 128), "beat": round(loss.beat * 1000), "at": round(loss.at * 1000)}
+
+
+def _loss(table: Mapping[str, Any]) -> Loss:
+    holder = table["holder"]
+    if not isinstance(holder, str):
+        raise TypeError("holder is no name")
+    return Loss(holder=holder, beat=reading.figure(table["beat"]) / 1000, at=reading.figure(table["at"]) / 1000)
 
 
 def _spent(table: Mapping[str, Any]) -> Spent:
     usd = float(table["usd"])
     if not 0 <= usd <= _MAX_FIGURE:
         raise ValueError("usd is no amount")
-    return Spent(tokens=_figure(table["tokens"]), usd=usd)
-
-
-def _figure(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_FIGURE:
-        raise ValueError(f"{value!r} is no figure")
-    return value
-
-
-def _short(text: str | None) -> str | None:
-    """Return a property's text within what AMQP can carry: odd bytes grow when they are read as escapes."""
-    return None if text is None else clip(text, _MAX_SHORT)
-
-
-def _foreign(headers: Mapping[str, Any]) -> dict[str, Any]:
-    ours = ("lz-", "x-")
-    traces = ("traceparent", "tracestate")
-    return {
-        name: _writable(value) for name, value in headers.items() if not name.startswith(ours) and name not in traces
-    }
-
-
-def _writable(value: Any) -> Any:
-    """Return a header's value in types that every client library writes as it reads them; others become text."""
-    match value:
-        case None | bool() | int() | str() | bytes() | bytearray():
-            return value
-        case Mapping():
-            return {name: _writable(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_writable(inner) for inner in value]
-        case _:
-            return str(value)
-
-
-def _bounded(headers: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    room = limit
-    for name, value in headers.items():
-        room -= headers_size({name: value})
-        if room < 0:
-            break
-        kept[name] = value
-    return kept
+    return Spent(tokens=reading.figure(table["tokens"]), usd=usd)

@@ -45,6 +45,12 @@ class EventName(StrEnum):
     """An item ended in this record because its kind says so. data: reason."""
     DROPPED = "dropped"
     """A copy was dropped by the fence. data: why."""
+    BREAKER = "breaker"
+    """Of a node, not of a ticket: a dependency's breaker changed. data: dependency, state, why, until, lane."""
+    STORM = "storm"
+    """Of a node, not of a ticket: the storm guard tripped or was lifted. data: state, build, why, items, evidence."""
+    LEAK = "leak"
+    """Of a node, not of a ticket: what a leak hunt found. data: worker, runs, sites."""
 
 
 class Verdict(StrEnum):

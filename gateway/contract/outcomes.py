@@ -36,6 +36,8 @@ class Reason(StrEnum):
     OVERSPENT = "overspent"
     INADMISSIBLE = "inadmissible"
     MALFORMED = "malformed"
+    DEPENDENCY = "dependency"
+    """What it needs was down for longer than it may wait."""
     DELIVERY_LIMIT = "delivery_limit"
     ID_CONFLICT = "id_conflict"
 

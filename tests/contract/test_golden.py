@@ -15,7 +15,7 @@ from consumer import amqp, verdict
 from consumer.policy import Policy
 from consumer.verdict import Ending, decide
 from gateway.contract import journal
-from gateway.contract.envelope import Admission, Envelope, Malformed, Spent, decode, encode, encode_malformed
+from gateway.contract.envelope import Admission, Envelope, Loss, Malformed, Spent, decode, encode, encode_malformed
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId, idempotent_ticket_id
 from gateway.contract.journal import Event, EventName, Verdict
@@ -37,7 +37,10 @@ ENVELOPE = Envelope(
     attempt=2,
     crashes=1,
     interruptions=3,
+    waits=2,
+    waiting_since=1_796_000_002.5,
     generation=1,
+    loss=Loss(holder="node-1", beat=1_796_000_003.25, at=1_796_000_004.75),
     spent=Spent(tokens=1200, usd=0.004),
     admission=Admission(
         bytes=7, charset="utf-8", tokens=2, exact=True, attachments=0, client="anonymous", admitted_at=1_796_000_000.5
