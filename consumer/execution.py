@@ -4,7 +4,7 @@ Success, exception, deadline, memory kill, kill -9 and revocation all end as a `
 there (verdict, settlement). Knows neither broker nor processes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,11 +81,23 @@ class Executor(Protocol):
     async def start(self) -> None:
         """Make every slot ready; raises ExecutorUnavailable when that fails."""
 
-    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+    async def run(
+        self,
+        order: RunOrder,
+        *,
+        started: Callable[[int], None] | None = None,
+        spent: Callable[[Spent], Awaitable[None]] | None = None,
+    ) -> RunReport:
         """Run one order to its end; raises nothing. Not to be cancelled while the run is alive: revoke it instead.
 
         `started` is called with the process id of its worker, just before that hears of it, and never for an order that
         ends without a worker. It must not raise.
+
+        `spent` is called with all that this run has spent so far, one call at a time, and returns when that is durable;
+        only then does a handler in a worker go on behind its `run.spend` (inline, it has gone on already). The run's
+        deadline does not stop meanwhile. When it raises, the handler waits on, until a later call, its deadline or the
+        loss of its claim. The report is given after the last call has ended, so it must end, too. Without it
+        everything counts as durable at once.
         """
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:

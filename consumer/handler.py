@@ -108,7 +108,16 @@ class Run:
         return self.knows_of_loss
 
     def spend(self, *, tokens: int = 0, usd: float = 0.0) -> None:
-        """Report tokens and money as they are used; added up over all runs of the ticket, even if the worker dies."""
+        """Report tokens and money as they are used; added up over all runs of the ticket, even if the worker dies.
+
+        Returns when the report is durable. With a store that means that the node has written it there, so it counts
+        whatever dies next, this worker, the node or the broker; without one (`LAZARETTO_FENCE=off`) that the node knows
+        it, which outlives this worker. So nobody who reports before acting on an answer has paid for one that is
+        forgotten. It blocks for about as long as a write takes, in an `async def` handler, too, and any thread may call
+        it; while the store is down it waits, and the run's deadline goes on. When the claim is lost or the node is gone
+        it returns at once, see `lost`. Inline runs (`--isolation inline`) are not made to wait; there, the report is
+        durable before the run's end is.
+        """
         if not (0 <= tokens <= MAX_SPENT and 0 <= usd <= MAX_SPENT):
             raise ValueError(f"spend cannot be negative or beyond all measure: tokens={tokens}, usd={usd}")
         self._line.spend(int(tokens), float(usd))

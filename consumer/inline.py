@@ -1,7 +1,8 @@
 """Runs orders in the supervisor's own loop: for `async def` handlers that need no isolation.
 
 Gives the same reports as worker processes, except for what nobody can give without a process: a handler that blocks
-blocks the node, one that dies takes the node along, and memory has no ceiling. Tickets are read, and those that came
+blocks the node, one that dies takes the node along, memory has no ceiling, and `run.spend`, which must not block,
+returns before what it reports is durable: only the run's report waits for that. Tickets are read, and those that came
 past the door examined, on the loop of the node: the one exception to the rule that a supervisor looks at no body (P11).
 A large one holds up everything for as long as that takes. Owns one asyncio task for each run, and never lets what a
 handler raises reach the loop.
@@ -20,6 +21,7 @@ from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Cause
 from consumer.handler import Run
 from consumer.pipe import Finished, Progress, Spend
+from consumer.spending import Keep, Spending
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE, account, prepare
@@ -36,13 +38,21 @@ class _InlineLine:
     """The run's `Line` when there is no pipe."""
 
     trial: Trial
+    spending: Spending
+    loop: asyncio.AbstractEventLoop
     taken: bool = False
+    reports: int = 0
 
     def spend(self, tokens: int, usd: float) -> None:
-        hear(self.trial, Spend(tokens=tokens, usd=usd))
+        self.loop.call_soon_threadsafe(self._note, tokens, usd)  # a handler may be in a thread of its own making
+
+    def _note(self, tokens: int, usd: float) -> None:
+        self.reports += 1
+        hear(self.trial, Spend(run=self.trial.order.run, number=self.reports, tokens=tokens, usd=usd))
+        self.spending.heard(self.reports, self.trial.spent)
 
     def progress(self, text: str) -> None:
-        hear(self.trial, Progress(text=clip(str(text), MAX_MESSAGE)))
+        hear(self.trial, Progress(run=self.trial.order.run, text=clip(str(text), MAX_MESSAGE)))
 
     def lost(self) -> bool:
         return self.taken
@@ -109,7 +119,9 @@ class Inline:
     async def start(self) -> None:
         """Nothing is left to make ready."""
 
-    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+    async def run(
+        self, order: RunOrder, *, started: Callable[[int], None] | None = None, spent: Keep | None = None
+    ) -> RunReport:
         """Run one order to its end. `started` gets the process id of this node."""
         self._waiting[order.run] = None
         async with self._free:
@@ -118,7 +130,7 @@ class Inline:
                 return unstarted(taken or Outcome.RELEASED, "revoked" if taken else "stopped", now=time.time())
             if started is not None:
                 started(os.getpid())
-            return await self._run(order)
+            return await self._run(order, spent)
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: `run.lost` says so at once, the handler is cancelled after `grace` seconds."""
@@ -141,10 +153,11 @@ class Inline:
         if handlings:
             await asyncio.wait(handlings, timeout=_CANCEL_PATIENCE)
 
-    async def _run(self, order: RunOrder) -> RunReport:
+    async def _run(self, order: RunOrder, spent: Keep | None) -> RunReport:
         loop = asyncio.get_running_loop()
         trial = Trial(order=order, build=self.build, worker=os.getpid(), started=time.time(), begun=loop.time())
-        line = _InlineLine(trial)
+        spending = Spending(order.ticket, spent, lambda _number: None)
+        line = _InlineLine(trial, spending, loop)
         handling = loop.create_task(self._handle(order, line))
         under_way = _UnderWay(line=line, handling=handling, abandoned=loop.create_future())
         self._runs[order.run] = under_way
@@ -164,7 +177,9 @@ class Inline:
             under_way.cause = Cause.FINISHED
         elif under_way.cause is Cause.FINISHED:  # cancelled, and not by us: it asked for its own end and then returned
             trial.finished = account(order.run, asyncio.CancelledError())
-        return conclude(trial, under_way.cause, None, "", loop.time())
+        report = conclude(trial, under_way.cause, None, "", loop.time())
+        await spending.settled()
+        return report
 
     async def _handle(self, order: RunOrder, line: _InlineLine) -> Finished:
         """Return the run's account, whatever is raised: what leaves this task would end the node (`SystemExit`), or

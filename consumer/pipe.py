@@ -60,6 +60,14 @@ class Lost:
     run: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """What the run has spent, up to its report `number`, is durable."""
+
+    run: str
+    number: int
+
+
 # ---------------------------------------------------------------- worker to supervisor
 
 
@@ -85,13 +93,17 @@ class Measured:
 class Progress:
     """Last words, should the worker die now; also its heartbeat."""
 
+    run: str
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """Tokens and money used since the last of these."""
+    """Tokens and money used since the last of these; the handler waits until `Noted` has answered."""
 
+    run: str
+    number: int
+    """Counts the reports of this run."""
     tokens: int
     usd: float
 
@@ -186,6 +198,7 @@ class Reaped:
 Record = (
     Order
     | Lost
+    | Noted
     | Ready
     | Measured
     | Progress
@@ -222,8 +235,9 @@ _TYPES: Final[dict[int, type[Any]]] = {
     12: Forked,
     13: ForkFailed,
     14: Reaped,
+    15: Noted,
 }
-_OURS: Final = frozenset({Order, Lost, Preload, Fork})
+_OURS: Final = frozenset({Order, Lost, Noted, Preload, Fork})
 """What the supervisor says; it is believed."""
 _CODES: Final = {record: code for code, record in _TYPES.items()}
 _HEADS: Final[dict[type[Any], dict[str, Any]]] = {

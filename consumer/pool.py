@@ -1,8 +1,8 @@
 """Runs orders in worker processes: the `Executor` of every node that does not say otherwise.
 
 A thin shell: `fleet` decides, `crew` has the processes, this has the runs: it arms a deadline before a worker hears of
-its order, watches memory while it runs, and turns every end into one report. No tasks of its own, readers and timers
-only, so that nothing can end unseen.
+its order, watches memory while it runs, and turns every end into one report. Readers and timers only, so that nothing
+can end unseen; the one task that a run may have makes durable what it has spent, and its report waits for that.
 """
 
 import asyncio
@@ -19,8 +19,9 @@ from consumer.evidence import Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
 from consumer.leash import Leash
-from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spend
+from consumer.pipe import Finished, Lost, Measured, Noted, Progress, Ready, Record, Spend
 from consumer.spawn import Blueprint
+from consumer.spending import Keep, Spending
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -45,6 +46,7 @@ class _Open:
     death: Death | None = None
     deadline: asyncio.TimerHandle | None = None
     grace: asyncio.TimerHandle | None = None
+    spending: Spending | None = None
 
 
 class Pool:
@@ -128,14 +130,19 @@ class Pool:
             await self.stop()
             raise
 
-    async def run(self, order: RunOrder, *, started: Callable[[int], None] | None = None) -> RunReport:
+    async def run(
+        self, order: RunOrder, *, started: Callable[[int], None] | None = None, spent: Keep | None = None
+    ) -> RunReport:
         """Run one order to its end; waits for a worker if all are busy. `started` gets that one's process id."""
         entry = _Open(order=order, report=asyncio.get_running_loop().create_future(), started=started)
+        entry.spending = Spending(order.ticket, spent, lambda number: self._acknowledge(entry, number))
         if order.run in self._open:
             raise ValueError(f"run {order.run} is under way already")
         self._open[order.run] = entry
         self._act(self._fleet.ordered(order.run))
-        return await entry.report
+        report = await entry.report
+        await entry.spending.settled()
+        return report
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: told at once, killed after `grace` seconds, reported with `outcome`."""
@@ -175,11 +182,22 @@ class Pool:
                 if record.outcome != Outcome.SUCCEEDED:
                     trial.peak = max(trial.peak, leash.resident())
                 self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
-            case Progress() | Spend() | Measured():
-                if trial is not None:  # a thread that a handler left behind may speak when there is no run
+            case Progress(run=run) | Spend(run=run):
+                # A thread that a handler left behind may still speak when its run is over.
+                if entry is not None and trial is not None and run == entry.order.run:
+                    hear(trial, record)
+                    if isinstance(record, Spend) and entry.spending is not None:
+                        entry.spending.heard(record.number, trial.spent)
+            case Measured():
+                if trial is not None:
                     hear(trial, record)
             case _:
                 self.on_nonsense(leash, f"{type(record).__name__} out of turn")
+
+    @staticmethod
+    def _acknowledge(entry: _Open, number: int) -> None:
+        if entry.leash is not None and not entry.leash.closed:
+            entry.leash.send(Noted(run=entry.order.run, number=number))
 
     def on_nonsense(self, leash: Leash, why: str) -> None:
         """Give a worker whose pipe is of no use a moment to die of what it is dying of, then kill it."""

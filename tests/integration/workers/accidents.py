@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from consumer.handler import DependencyDown, Reject, Retry, Run
@@ -80,6 +82,21 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             run.spend(tokens=1200, usd=0.004)
             run.spend(tokens=300)
             os._exit(1)
+        case "pay":
+            run.spend(tokens=5)
+            Path(argument).touch()
+        case "pay_often":
+            with ThreadPoolExecutor(8) as threads:
+                for _ in range(int(argument)):
+                    threads.submit(run.spend, tokens=1)
+        case "pay_later":  # a thread that outlives its run
+            Thread(target=_pay_once_there, args=(run, Path(argument)), daemon=True).start()
+        case "pay_in_child":
+            child_pid = os.fork()
+            if child_pid == 0:
+                run.spend(tokens=5)
+                os._exit(0)
+            os.waitpid(child_pid, 0)
         case "redos":
             import re  # noqa: PLC0415
 
@@ -107,12 +124,19 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             raise AssertionError(f"no such accident: {other}")
 
 
+def _pay_once_there(run: Run, gate: Path) -> None:
+    while not gate.exists():
+        time.sleep(0.01)
+    run.spend(tokens=5)
+    gate.unlink()
+
+
 _deep: dict[str, Any] = {}
 for _ in range(200):
     _deep = {"deeper": _deep}
 _LIES: dict[str, Record] = {
     "tokens": Measured(bytes=1, charset="utf-8", tokens=2**63 - 1, exact=True, attachments=0),
-    "spend": Spend(tokens=-(10**6), usd=0.0),
+    "spend": Spend(run="", number=1, tokens=-(10**6), usd=0.0),
     "depth": Finished(run="", outcome="failed", violations=[_deep]),
 }
 
@@ -165,6 +189,11 @@ async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each 
                 await asyncio.sleep(0.01)
         case "spend":
             run.spend(tokens=7)
+        case "spend_in_thread":
+            await asyncio.to_thread(run.spend, tokens=7)
+        case "pay":
+            run.spend(tokens=5)
+            Path(run.ticket.text.split(" ")[1]).touch()
         case _:
             pass
 

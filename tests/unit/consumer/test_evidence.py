@@ -53,7 +53,7 @@ def test_worker_measures_only_what_it_was_asked_to_examine() -> None:
 
 def test_words_of_a_worker_are_short_and_can_be_stored_even_if_it_does_not_see_to_that() -> None:
     trial = _trial()
-    hear(trial, Progress(text="a\x00" * 4000))
+    hear(trial, Progress(run="r", text="a\x00" * 4000))
     trial.finished = Finished(run="r", outcome=Outcome.FAILED, code="c" * 8000, message="m" * 8000)
     report = conclude(trial, Cause.FINISHED, None, "", 1.0)
     assert "\x00" not in report.evidence["progress"]

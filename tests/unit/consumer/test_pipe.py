@@ -50,8 +50,9 @@ records: st.SearchStrategy[Record] = st.one_of(
     ),
     st.builds(pipe.Ready, resets_peak=st.booleans()),
     st.builds(pipe.Measured, bytes=_count, charset=_text, tokens=_count, exact=st.booleans(), attachments=_count),
-    st.builds(Progress, text=_text),
-    st.builds(pipe.Spend, tokens=_count, usd=_amount),
+    st.builds(Progress, run=_text, text=_text),
+    st.builds(pipe.Spend, run=_text, number=_count, tokens=_count, usd=_amount),
+    st.builds(pipe.Noted, run=_text, number=_count),
     st.builds(
         Finished,
         run=_text,
@@ -154,19 +155,19 @@ def test_record_longer_than_its_limit_is_refused_before_it_is_here() -> None:
 
 
 def test_wrong_type_of_a_field_is_garbled() -> None:
-    lie = encode(Progress(text="abc")).replace(b'"abc"', b"[1,2]")
+    lie = encode(Progress(run="r", text="abc")).replace(b'"abc"', b"[1,2]")
     with pytest.raises(Garbled, match="text is a list"):
         list(Decoder(limit=MAX_WORD_BYTES).feed(lie))
 
 
 def test_record_before_nonsense_is_still_heard() -> None:
-    stream = Decoder(limit=MAX_WORD_BYTES).feed(encode(Progress(text="last words")) + b"\xff" * 16)
-    assert next(stream) == Progress(text="last words")
+    stream = Decoder(limit=MAX_WORD_BYTES).feed(encode(Progress(run="r", text="last words")) + b"\xff" * 16)
+    assert next(stream) == Progress(run="r", text="last words")
     with pytest.raises(Garbled):
         next(stream)
 
 
 def test_text_that_utf8_cannot_hold_is_replaced_not_refused() -> None:
-    (read,) = Decoder(limit=MAX_WORD_BYTES).feed(encode(Progress(text="a\ud800b")))
+    (read,) = Decoder(limit=MAX_WORD_BYTES).feed(encode(Progress(run="r", text="a\ud800b")))
     assert isinstance(read, Progress)
     assert read.text.startswith("a\ufffd")
