@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from consumer import records
 from consumer.fence import Conflict, Fence, FenceUnavailable, Superseded
 from consumer.link import Link
 from consumer.session import Delivery, SessionLost
@@ -20,7 +21,7 @@ from gateway.contract.envelope import Envelope, Malformed, encode, encode_malfor
 from gateway.contract.ids import distinguished
 from gateway.contract.journal import Event, EventName, Verdict
 from gateway.contract.logs import event
-from gateway.contract.outcomes import Outcome, Reason
+from gateway.contract.outcomes import Reason
 from gateway.contract.topology import Lane, Topology
 
 log = logging.getLogger("consumer.settlement")
@@ -154,52 +155,10 @@ class Settlement:
         return self._event(EventName.STARTED, envelope, {"lane": self._lane, **data})
 
     def _events(self, envelope: Envelope, decision: Decision, data: dict[str, Any]) -> list[Event]:
-        found: list[Event] = []
-        if decision.outcome is not None and decision.record is not None:
-            name = _NAMES.get(decision.outcome, EventName.FINISHED)
-            facts = {
-                "outcome": decision.outcome,
-                "verdict": decision.verdict,
-                "lane": self._lane,
-                "seconds": decision.record.seconds,
-                "started_at": decision.record.started,
-                "worker": decision.record.worker,
-                "code": decision.record.code,
-                "detail": decision.detail,
-                "delay": decision.delay,
-                "to_lane": decision.lane,
-                **data,
-            }
-            found.append(self._event(name, envelope, facts))
-        if decision.outcome is Outcome.INADMISSIBLE:
-            evidence = data.get("evidence") or {}
-            refusal = {"violations": evidence.get("violations", []), "bytes": len(envelope.body), "lane": self._lane}
-            found.append(self._event(EventName.REFUSED, envelope, refusal))
-        ended = {"reason": decision.reason, "detail": decision.detail, "outcome": decision.outcome}
-        if decision.verdict is Verdict.QUARANTINE:
-            found.append(self._event(EventName.QUARANTINED, envelope, ended))
-        elif decision.verdict is Verdict.DISCARD:
-            found.append(self._event(EventName.DISCARDED, envelope, ended))
-        return found
+        return records.of(envelope, decision, node=self._node, lane=self._lane, at=time.time(), data=data)
 
     def _event(self, name: EventName, envelope: Envelope, data: dict[str, Any]) -> Event:
-        return Event(
-            event=name,
-            at=time.time(),
-            ticket=envelope.ticket,
-            kind=envelope.kind,
-            node=self._node,
-            stamp=envelope.stamp,
-            crashes=envelope.crashes,
-            data=data,
-        )
-
-
-_NAMES: Final = {
-    Outcome.LOST: EventName.CLAIMED,
-    Outcome.OUTAGE: EventName.CLAIMED,
-    Outcome.RELEASED: EventName.RELEASED,
-}
+        return records.record(name, envelope, data, node=self._node, at=time.time())
 
 
 def digest_of(envelope: Envelope) -> str:
