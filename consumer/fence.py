@@ -1,64 +1,29 @@
 """Licenses a start by its stamp, and remembers what was decided about it (C19).
 
-Owns the tables `starts` and `nodes` in the store. Never licenses a stamp that is not greater than the last one recorded
-for its ticket, so that copies of a message (an uncertain publish repeated, a reclaim repeated by a crash, a dead-letter
-duplicate) run once. A decision is recorded before it is published: who finds it after a crash repeats it.
+Owns the rows of `starts` and `nodes` in the store. Never licenses a stamp that is not greater than the last one on
+record for its ticket, so that copies of a message (an uncertain publish repeated, a reclaim repeated by a crash, a
+dead-letter duplicate) run once. A decision is recorded before it is published: who finds it after a crash repeats it.
+What a run spends is recorded with its start, and is in the decision about that start once, whoever takes it.
 
 Every answer is durable when it is given. All requests of one moment share one transaction.
 """
 
 import asyncio
-import sqlite3
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Float,
-    Integer,
-    MetaData,
-    Row,
-    String,
-    Table,
-    Text,
-    event,
-    select,
-)
+from sqlalchemy import Row, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from consumer import verdict
+from consumer import store, verdict
+from consumer.store import nodes, starts
 from consumer.verdict import Decision
+from gateway.contract.envelope import Spent
 from gateway.contract.outcomes import Stamp
-
-_BUSY_SECONDS: Final = 10
-
-metadata = MetaData()
-starts = Table(
-    "starts",
-    metadata,
-    Column("ticket", String(128), primary_key=True),
-    Column("generation", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("interruptions", Integer, nullable=False),
-    Column("holder", String(128), nullable=False),
-    Column("started_at", Float, nullable=False, comment="Unix seconds; 0 when decided without a start"),
-    Column("decision", Text, nullable=True),
-    Column("closed", Boolean, nullable=False),
-    Column("digest", String(64), nullable=False, comment="of the body: tells a copy from another ticket"),
-)
-nodes = Table(
-    "nodes",
-    metadata,
-    Column("node", String(128), primary_key=True),
-    Column("lane", String(16), nullable=False),
-    Column("beat_at", Float, nullable=False, comment="Unix seconds"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +62,15 @@ class Fence(Protocol):
     ) -> Decision | Superseded | Conflict:
         """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable."""
 
+    async def spend(self, ticket: str, stamp: Stamp, spent: Spent, /) -> bool:
+        """Record what one start has spent so far; False when it is none to be paid for any more: decided, or overtaken.
+
+        Raises FenceUnavailable.
+        """
+
+    async def spent(self, ticket: str, stamp: Stamp, /) -> Spent:
+        """Return what one start is known to have spent; raises FenceUnavailable."""
+
     async def beat(self, node: str, lane: str, now: float) -> None:
         """Record that a node is alive; raises FenceUnavailable."""
 
@@ -116,6 +90,14 @@ class Open:
         """Return the decision as it is."""
         del digest
         return decision
+
+    async def spend(self, _ticket: str, _stamp: Stamp, _spent: Spent, /) -> bool:
+        """Record nothing: what a run spends is as durable as its supervisor."""
+        return True
+
+    async def spent(self, _ticket: str, _stamp: Stamp, /) -> Spent:
+        """Know nothing."""
+        return Spent()
 
     async def beat(self, node: str, lane: str, now: float) -> None:
         """Record nothing."""
@@ -141,15 +123,12 @@ class StoreFence:
         """Connect to the store and create the fence's tables; raises FenceUnavailable."""
         try:
             shown = make_url(url).render_as_string(hide_password=True)
-            engine = create_async_engine(url, connect_args={"timeout": 10} if url.startswith("sqlite") else {})
+            engine = store.engine_of(url)
         except (ArgumentError, ModuleNotFoundError) as error:
             raise FenceUnavailable(f"store URL cannot be used: {error}") from error
-        if engine.dialect.name == "sqlite":
-            event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-            event.listen(engine.sync_engine, "begin", _begin_immediate)
         try:
             async with engine.begin() as connection:
-                await connection.run_sync(metadata.create_all)
+                await store.lay_out(connection)
         except (SQLAlchemyError, OSError) as error:
             await engine.dispose()
             raise FenceUnavailable(f"store {shown}: {error}") from error
@@ -176,8 +155,11 @@ class StoreFence:
     async def decide(
         self, ticket: str, stamp: Stamp, decision: Decision, /, *, digest: str
     ) -> Decision | Superseded | Conflict:
-        """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable."""
-        written = verdict.write(decision)  # here, where what cannot be written fails alone
+        """Record what is done about a start; the first decision stands and is returned. Raises FenceUnavailable.
+
+        What the start was recorded to have spent is in it, once, whoever decides.
+        """
+        verdict.write(decision)  # here, where what cannot be written fails alone
 
         async def act(connection: AsyncConnection) -> Decision | Superseded | Conflict:
             row = await _row(connection, ticket)
@@ -187,20 +169,52 @@ class StoreFence:
             if row is not None and _stamp(row) == stamp and row.decision is not None:
                 return verdict.read(row.decision)
             same = row is not None and _stamp(row) == stamp
+            whole = (
+                replace(decision, spent=_most(decision.spent, _spent(row))) if same and row is not None else decision
+            )
             await _put(
                 connection,
                 ticket,
                 stamp,
                 holder=row.holder if same and row is not None else "",
                 started_at=row.started_at if same and row is not None else 0.0,
-                decision=written,
+                decision=verdict.write(whole),
                 closed=decision.final,
                 digest=digest,
+                spent=whole.spent,
             )
-            return decision
+            return whole
 
         decided: Decision | Superseded | Conflict = await self._ask(act)
         return decided
+
+    async def spend(self, ticket: str, stamp: Stamp, spent: Spent, /) -> bool:
+        """Record what one start has spent so far, in any order; False when it is decided or overtaken.
+
+        Raises FenceUnavailable.
+        """
+
+        async def act(connection: AsyncConnection) -> bool:
+            row = await _row(connection, ticket)
+            if row is None or _stamp(row) != stamp or row.decision is not None:
+                return False
+            most = _most(_spent(row), spent)
+            change = update(starts).where(starts.c.ticket == ticket)
+            await connection.execute(change.values(spent_tokens=most.tokens, spent_usd=most.usd))
+            return True
+
+        kept: bool = await self._ask(act)
+        return kept
+
+    async def spent(self, ticket: str, stamp: Stamp, /) -> Spent:
+        """Return what one start is known to have spent; raises FenceUnavailable."""
+
+        async def act(connection: AsyncConnection) -> Spent:
+            row = await _row(connection, ticket)
+            return Spent() if row is None or _stamp(row) != stamp else _spent(row)
+
+        known: Spent = await self._ask(act)
+        return known
 
     async def beat(self, node: str, lane: str, now: float) -> None:
         """Record that a node is alive; raises FenceUnavailable."""
@@ -259,6 +273,15 @@ def _stamp(row: Row[Any]) -> Stamp:
     return Stamp(generation=row.generation, attempt=row.attempt, interruptions=row.interruptions)
 
 
+def _spent(row: Row[Any]) -> Spent:
+    return Spent(tokens=row.spent_tokens, usd=row.spent_usd)
+
+
+def _most(one: Spent, other: Spent) -> Spent:
+    """Return the later of two totals of one run: they only grow, and may be told in any order."""
+    return Spent(tokens=max(one.tokens, other.tokens), usd=max(one.usd, other.usd))
+
+
 def _stale(row: Row[Any], stamp: Stamp, digest: str) -> Superseded | Conflict | None:
     """Return why a message may no longer start anything, or None; one stamp on record is not stale by itself."""
     if row.generation == stamp.generation and row.digest != digest:
@@ -287,6 +310,7 @@ async def _put(
     digest: str,
     decision: str | None = None,
     closed: bool = False,
+    spent: Spent = Spent(),  # noqa: B008  frozen
 ) -> None:
     row = {
         "ticket": ticket,
@@ -298,6 +322,8 @@ async def _put(
         "decision": decision,
         "closed": closed,
         "digest": digest,
+        "spent_tokens": spent.tokens,
+        "spent_usd": spent.usd,
     }
     await connection.execute(_upsert(connection, starts, row, key="ticket"))
 
@@ -307,31 +333,3 @@ def _upsert(connection: AsyncConnection, table: Table, row: dict[str, Any], *, k
     statement = dialect.insert(table).values(row)
     changes = {name: statement.excluded[name] for name in row if name != key}
     return statement.on_conflict_do_update(index_elements=[key], set_=changes)
-
-
-def _prepare_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
-    cursor.execute("PRAGMA synchronous=FULL")
-    _use_write_ahead_log(cursor)
-    cursor.close()
-
-
-def _use_write_ahead_log(cursor: Any) -> None:
-    """Change the journal's mode once for all; of several first ones, SQLite tells all but one "locked" at once."""
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.fetchone()
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _begin_immediate(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
