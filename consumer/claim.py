@@ -62,7 +62,7 @@ def claim(
     """
     if isinstance(item, Malformed):
         return Quarantine(item, Reason.MALFORMED, item.detail)
-    exhausted = _exhausted(item, policy)
+    exhausted = _exhausted(item, policy, now)
     if exhausted is not None:
         reason, detail = exhausted
         if policy.on_exhausted is OnExhausted.DISCARD:
@@ -73,7 +73,7 @@ def claim(
     return Reclaim(item, Outcome.OUTAGE if _is_outage(item, outage_window, now) else Outcome.LOST)
 
 
-def _exhausted(item: Envelope, policy: Policy) -> tuple[Reason, str] | None:
+def _exhausted(item: Envelope, policy: Policy, now: float) -> tuple[Reason, str] | None:
     if item.attempt > policy.max_attempts:
         return Reason.ATTEMPTS_EXHAUSTED, f"asks for run {item.attempt} of at most {policy.max_attempts}"
     if item.crashes >= policy.max_crashes:
@@ -81,12 +81,20 @@ def _exhausted(item: Envelope, policy: Policy) -> tuple[Reason, str] | None:
             Reason.CRASHES_EXHAUSTED,
             f"{item.crashes} earlier runs ended with a dead worker, {policy.max_crashes} is the limit",
         )
-    if item.interruptions > policy.max_interruptions:
+    returns = item.interruptions - item.waits
+    if returns > policy.max_interruptions:
         return (
             Reason.INTERRUPTIONS_EXHAUSTED,
-            f"came back uncharged {item.interruptions} times, {policy.max_interruptions} is the limit",
+            f"came back uncharged {returns} times, {policy.max_interruptions} is the limit",
         )
+    if item.waiting_since and now - item.waiting_since > policy.max_wait:
+        return Reason.DEPENDENCY, waited(now - item.waiting_since, policy)
     return None
+
+
+def waited(seconds: float, policy: Policy) -> str:
+    """Say that an item has waited for its dependency for too long."""
+    return f"has waited for a dependency for {seconds:.0f} s, {policy.max_wait:g} s is the limit"
 
 
 def _is_outage(item: Envelope, window: float | None, now: float) -> bool:

@@ -29,7 +29,9 @@ class Policy:
     max_crashes: int = 3
     """Runs of one generation that may end with a dead worker or a vanished holder."""
     max_interruptions: int = 20
-    """Uncharged returns in one generation."""
+    """Uncharged returns in one generation; waits for a dependency are no part of them."""
+    max_wait: float = 86400.0
+    """How long an item may wait for a dependency without a charged run in between."""
     backoff_base: float = 30.0
     backoff_cap: float = 3600.0
     run_deadline: float = 300.0
@@ -85,7 +87,7 @@ def _value(key: str, value: Any) -> Any:
             return _whole(value, least=0)
         case "backoff_base" | "backoff_cap":
             return knobs.duration(value)
-        case "run_deadline":
+        case "run_deadline" | "max_wait":
             return _positive(knobs.duration(value))
         case "memory_limit":
             return _positive(knobs.size(value))

@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     max_attempts: int = Field(3, ge=1, description="charged starts of an item")
     max_crashes: int = Field(3, ge=1, description="runs of an item that may end with a dead worker")
     max_interruptions: int = Field(20, ge=0, description="uncharged returns of an item")
+    max_wait: Duration = Field(86400.0, gt=0, description="wait of an item for a dependency that is down, duration")
     backoff_base: Duration = Field(30.0, description="first backoff, doubled with each attempt, duration")
     backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
     run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
@@ -154,6 +155,7 @@ class Settings(BaseSettings):
                 max_attempts=self.max_attempts,
                 max_crashes=self.max_crashes,
                 max_interruptions=self.max_interruptions,
+                max_wait=self.max_wait,
                 backoff_base=self.backoff_base,
                 backoff_cap=self.backoff_cap,
                 run_deadline=self.run_deadline,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from consumer.claim import waited
 from consumer.policy import OnExhausted, Policy
 from gateway.contract.envelope import Admission, Envelope, Spent, supersede
 from gateway.contract.history import RunRecord
@@ -41,6 +42,9 @@ class Decision:
     attempt: int
     crashes: int
     interruptions: int
+    waits: int = 0
+    waiting_since: float = 0.0
+    """Unix seconds; 0 while the item waits for no dependency."""
     record: RunRecord | None
     lane: Lane = Lane.WORK
     delay: float = 0.0
@@ -83,7 +87,8 @@ def decide(
     attempt = envelope.attempt + charged
     crashes = envelope.crashes + crashed
     uncharged = outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}
-    interruptions = envelope.interruptions + uncharged
+    waits = outcome is Outcome.DEPENDENCY
+    ended_at = ending.record.started + ending.record.seconds
     plan: dict[str, Any] = {
         "outcome": outcome,
         "record": ending.record,
@@ -92,27 +97,33 @@ def decide(
         "admission": ending.admission,
         "attempt": attempt,
         "crashes": crashes,
-        "interruptions": interruptions,
+        "interruptions": envelope.interruptions + uncharged,
+        "waits": envelope.waits + waits,
+        "waiting_since": _waiting_since(envelope, ended_at, charged=charged, waits=waits),
     }
     if outcome is Outcome.SUCCEEDED:
         return Decision(verdict=Verdict.ACK, **plan)
     over = _hopeless(ending, policy) or _used_up(policy, plan, crashed=crashed, charged=charged)
+    left = policy.max_wait - (ended_at - plan["waiting_since"])
+    if over is None and waits and left < 0:
+        over, plan["detail"] = Reason.DEPENDENCY, f"{waited(policy.max_wait - left, policy)}; {ending.detail}"
     if over is not None:
         ends = policy.on_exhausted is OnExhausted.DISCARD and outcome is not Outcome.MALFORMED
         return Decision(verdict=Verdict.DISCARD if ends else Verdict.QUARANTINE, reason=over, **plan)
     suspect = _suspect(envelope, outcome, ending.record.code)
     delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
-    if outcome is Outcome.DEPENDENCY:
-        delay = max(backoff(envelope.interruptions + 1, policy, jitter), min(policy.backoff_base, _DEPENDENCY_FLOOR))
+    if waits:
+        delay = max(backoff(envelope.waits + 1, policy, jitter), min(policy.backoff_base, _DEPENDENCY_FLOOR))
     if outcome is Outcome.RELEASED and ending.record.code == MOLD_LOST and suspect:
         delay = backoff(envelope.interruptions + 1, policy, jitter)
     if outcome in _UNCHARGED_FLOOR:
         delay = max(delay, reclaim_floor)
+    delay = max(delay, ending.after or 0.0)
     return Decision(
-        verdict=Verdict.RETRY if charged or outcome is Outcome.DEPENDENCY else Verdict.RELEASE,
+        verdict=Verdict.RETRY if charged or waits else Verdict.RELEASE,
         lane=Lane.SUSPECTS if suspect else Lane.WORK,
         suspect=suspect,
-        delay=max(delay, ending.after or 0.0),
+        delay=min(delay, left) if waits else delay,  # the end of its patience is told when it comes, not hours later
         **plan,
     )
 
@@ -125,6 +136,8 @@ def end_at_claim(envelope: Envelope, verdict: Verdict, reason: Reason, detail: s
         attempt=envelope.attempt,
         crashes=envelope.crashes,
         interruptions=envelope.interruptions,
+        waits=envelope.waits,
+        waiting_since=envelope.waiting_since,
         record=None,
         reason=reason,
         detail=detail,
@@ -133,15 +146,20 @@ def end_at_claim(envelope: Envelope, verdict: Verdict, reason: Reason, detail: s
 
 def next_message(envelope: Envelope, decision: Decision) -> Envelope:
     """Return the message that carries the decision: for a lane, or for quarantine with its reason."""
-    final = decision.final
+    final, record, history = decision.final, decision.record, envelope.history
+    if record is not None:
+        goes_on = record.outcome is Outcome.DEPENDENCY and envelope.waiting_since > 0
+        history = history.add_wait(record) if goes_on else history.add(record)
     return supersede(
         envelope,
         attempt=envelope.attempt if final else decision.attempt,
         crashes=decision.crashes,
         interruptions=decision.interruptions,
+        waits=decision.waits,
+        waiting_since=decision.waiting_since,
         suspect=envelope.suspect if final else decision.suspect,
         spent=envelope.spent + decision.spent,
-        history=envelope.history if decision.record is None else envelope.history.add(decision.record),
+        history=history,
         admission=envelope.admission or decision.admission,
         reason=str(decision.reason) if decision.reason else None,
         detail=decision.detail or None if final else None,
@@ -158,6 +176,8 @@ def write(decision: Decision) -> str:
             "attempt": decision.attempt,
             "crashes": decision.crashes,
             "interruptions": decision.interruptions,
+            "waits": decision.waits,
+            "waiting_since": decision.waiting_since,
             "record": None if decision.record is None else decision.record.packed(),
             "lane": decision.lane,
             "delay": decision.delay,
@@ -183,6 +203,8 @@ def read(text: str) -> Decision:
             attempt=row["attempt"],
             crashes=row["crashes"],
             interruptions=row["interruptions"],
+            waits=row.get("waits", 0),  # decisions of a version that did not count them are still in stores
+            waiting_since=row.get("waiting_since", 0.0),
             record=None if row["record"] is None else RunRecord.unpacked(row["record"]),
             lane=Lane(row["lane"]),
             delay=row["delay"],
@@ -222,9 +244,22 @@ def _used_up(policy: Policy, plan: dict[str, Any], *, crashed: bool, charged: bo
         return Reason.CRASHES_EXHAUSTED
     if charged and plan["attempt"] > policy.max_attempts:
         return Reason.CRASHES_EXHAUSTED if crashed else Reason.ATTEMPTS_EXHAUSTED
-    if not charged and plan["interruptions"] > policy.max_interruptions:
+    if not charged and plan["interruptions"] - plan["waits"] > policy.max_interruptions:
         return Reason.INTERRUPTIONS_EXHAUSTED
     return None
+
+
+def _waiting_since(envelope: Envelope, ended_at: float, *, charged: bool, waits: bool) -> float:
+    """Return when the item's wait for a dependency began, 0 for none.
+
+    A charged run ends it: the item got through to something else. What merely interrupted the wait (a release, an
+    outage) does not, or a deploy each day would let an item wait for ever.
+    """
+    if charged:
+        return 0.0
+    if not waits:
+        return envelope.waiting_since
+    return min(envelope.waiting_since or ended_at, ended_at)
 
 
 def _suspect(envelope: Envelope, outcome: Outcome, code: str) -> str | None:

@@ -4,7 +4,7 @@ Owns `lz-history`. Long diagnostics (stacks, log tails) never go in here: they b
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
@@ -32,10 +32,12 @@ class RunRecord:
     seconds: float = 0.0
     code: str = ""
     """Evidence in a word: `signal:9`, `exit:1`, `ValueError`."""
+    times: int = 1
+    """How many waits for a dependency, one after the other, this record stands for."""
 
     def packed(self) -> list[Any]:
-        """Return the positional form that is kept on the wire."""
-        return [
+        """Return the positional form that is kept on the wire; `times` only where there were several."""
+        row = [
             self.attempt,
             self.outcome.value,
             clip(self.node, _MAX_NAME),
@@ -44,12 +46,14 @@ class RunRecord:
             round(self.seconds, 3),
             clip(self.code, _MAX_NAME),
         ]
+        return row if self.times == 1 else [*row, self.times]
 
     @classmethod
     def unpacked(cls, row: Any) -> "RunRecord":
         """Read one positional record; raises ValueError or TypeError when it is not one."""
-        attempt, outcome, node, worker, started, seconds, code = row
-        if not (0 < int(attempt) < 2**31 and 0 <= int(worker) < 2**31):
+        attempt, outcome, node, worker, started, seconds, code, *times = row
+        (repeated,) = times or (1,)
+        if not (0 < int(attempt) < 2**31 and 0 <= int(worker) < 2**31 and 0 < int(repeated) < 2**31):
             raise ValueError("a count that is none")
         if not (0 <= float(started) <= _MAX_TIME and 0 <= float(seconds) <= _MAX_TIME):
             raise ValueError("a time that is none")
@@ -61,6 +65,7 @@ class RunRecord:
             started=float(started),
             seconds=float(seconds),
             code=str(code),
+            times=int(repeated),
         )
 
 
@@ -83,6 +88,23 @@ class History:
         """Return the history with one more record; the oldest give way and are counted."""
         runs = (*self.runs, record)
         return History(runs[-MAX_RUNS:], self.left_out + max(0, len(runs) - MAX_RUNS))
+
+    def add_wait(self, record: RunRecord) -> "History":
+        """Return the history with one more wait of a series that goes on.
+
+        A series keeps its first record and one for all that followed: a day of waiting must not push the records of
+        crashes out.
+        """
+        if [run.outcome for run in self.runs[-2:]] != [Outcome.DEPENDENCY] * 2:
+            return self.add(record)
+        earlier = self.runs[-1]
+        whole = replace(
+            record,
+            started=earlier.started,
+            seconds=max(0.0, record.started + record.seconds - earlier.started),
+            times=earlier.times + record.times,
+        )
+        return History((*self.runs[:-1], whole), self.left_out)
 
     def encode(self) -> str:
         """Return the header's text, at most `MAX_BYTES` long: the oldest records give way."""

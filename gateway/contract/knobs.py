@@ -46,6 +46,7 @@ NAMES: Final = frozenset(
         "max_interruptions",
         "max_queued",
         "max_tokens",
+        "max_wait",
         "memory_limit",
         "node",
         "node_name",

@@ -103,7 +103,7 @@ def generation_runs(arrival: Arrival, known_before: int) -> dict[Stamp, RunRecor
     """
     first = max(0, known_before - arrival.history.left_out)
     records = arrival.history.runs[first:]
-    returns = sum(record.outcome in _UNCHARGED_RETURNS for record in records)
+    returns = sum(_returns(record) for record in records)
     # Where the oldest records gave way, the item's own count tells how many returns went before those that are left.
     missing = max(0, arrival.stamp.interruptions - returns) if known_before < arrival.history.left_out else 0
     return dict(_stamped(records, arrival.generation, missing))
@@ -122,7 +122,11 @@ def _called(arrival: Arrival, suffix: str) -> Arrival:
 def _stamped(records: tuple[RunRecord, ...], generation: int, interruptions: int) -> Iterator[tuple[Stamp, RunRecord]]:
     for record in records:
         yield Stamp(generation=generation, attempt=record.attempt, interruptions=interruptions), record
-        interruptions += record.outcome in _UNCHARGED_RETURNS
+        interruptions += _returns(record)
+
+
+def _returns(record: RunRecord) -> int:
+    return record.times if record.outcome in _UNCHARGED_RETURNS else 0
 
 
 def _malformed(found: Malformed, digest: str) -> Arrival:

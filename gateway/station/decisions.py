@@ -144,6 +144,8 @@ def next_generation(row: Any) -> Envelope:
         "attempt": 1,
         "crashes": 0,
         "interruptions": 0,
+        "waits": 0,
+        "waiting_since": 0.0,
         "spent": Spent(),
         "suspect": None,
     }

@@ -1,5 +1,7 @@
 """What a delivery licenses (P1, P8, P12)."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +49,28 @@ def test_nothing_over_any_budget_ever_runs(
     within = attempt <= 3 and crashes < 3 and interruptions <= 20
     assert isinstance(decided, Quarantine) is not within
     assert isinstance(decided, Run) is (within and not redelivered)
+
+
+def test_waits_for_a_dependency_use_no_interruption_up() -> None:
+    waiting = replace(item(interruptions=50), waits=30)
+    assert isinstance(judged(waiting), Run)
+    assert judged(replace(waiting, waits=29)) == Quarantine(
+        replace(waiting, waits=29),
+        Reason.INTERRUPTIONS_EXHAUSTED,
+        "came back uncharged 21 times, 20 is the limit",
+    )
+
+
+def test_what_has_waited_for_too_long_is_not_started_again() -> None:
+    waiting = replace(item(interruptions=1), waits=1, waiting_since=NOW - POLICY.max_wait)
+    assert isinstance(judged(waiting), Run)
+    late = replace(waiting, waiting_since=NOW - POLICY.max_wait - 1)
+    decided = judged(late)
+    assert isinstance(decided, Quarantine)
+    assert (decided.reason, decided.detail) == (
+        Reason.DEPENDENCY,
+        "has waited for a dependency for 86401 s, 86400 s is the limit",
+    )
 
 
 def test_a_kind_that_keeps_no_exhausted_items_ends_in_a_record() -> None:

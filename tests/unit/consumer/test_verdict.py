@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import orjson
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ envelopes = st.builds(
     attempt=st.integers(1, 3),
     crashes=st.integers(0, 2),
     interruptions=st.integers(0, 20),
+    waiting_since=st.sampled_from([0.0, 0.5]),
     suspect=st.sampled_from([None, "crashed"]),
 )
 SEVERITY = {Verdict.ACK: 0, Verdict.RELEASE: 1, Verdict.RETRY: 2, Verdict.DISCARD: 3, Verdict.QUARANTINE: 3}
@@ -107,7 +109,7 @@ def test_no_sequence_of_outcomes_licenses_more_starts_than_the_budgets(sequence:
             break
         envelope = next_message(envelope, decision)
     assert envelope.attempt <= POLICY.max_attempts
-    assert starts <= POLICY.max_attempts + POLICY.max_interruptions
+    assert starts - envelope.waits <= POLICY.max_attempts + POLICY.max_interruptions
 
 
 def test_a_rejection_is_quarantined_at_once() -> None:
@@ -133,6 +135,75 @@ def test_a_second_time_out_goes_to_the_isolation_lane() -> None:
 def test_interruptions_end_as_their_own_reason() -> None:
     decision = decided(first(interruptions=20), Outcome.RELEASED)
     assert (decision.verdict, decision.reason) == (Verdict.QUARANTINE, Reason.INTERRUPTIONS_EXHAUSTED)
+
+
+def wait(started: float, seconds: float = 0.0, worker: int = 0) -> Ending:
+    record = RunRecord(attempt=1, outcome=Outcome.DEPENDENCY, worker=worker, started=started, seconds=seconds)
+    return Ending(outcome=Outcome.DEPENDENCY, record=record, detail="openai is down")
+
+
+def test_a_wait_makes_the_stamp_grow_and_uses_no_interruption_up() -> None:
+    envelope = first(interruptions=30, waits=30, waiting_since=5.0)
+    decision = decide(envelope, wait(10.0), POLICY, jitter=0.5)
+    assert (decision.verdict, decision.interruptions, decision.waits) == (Verdict.RETRY, 31, 31)
+    released = decided(next_message(envelope, decision), Outcome.RELEASED)
+    assert (released.verdict, released.interruptions, released.waits) == (Verdict.RELEASE, 32, 31)
+
+
+def test_a_wait_begins_with_its_first_return_and_ends_with_a_charged_run() -> None:
+    begun = next_message(first(), decide(first(), wait(10.0, seconds=2.0), POLICY, jitter=0.5))
+    assert begun.waiting_since == 12.0
+    again = next_message(begun, decide(begun, wait(500.0), POLICY, jitter=0.5))
+    assert again.waiting_since == 12.0
+    released = next_message(again, decided(again, Outcome.RELEASED))
+    assert released.waiting_since == 12.0
+    failed = next_message(again, decided(again, Outcome.FAILED))
+    assert (failed.waiting_since, failed.waits) == (0.0, 2)
+
+
+def test_a_wait_that_a_clock_puts_into_the_future_begins_now() -> None:
+    envelope = first(waiting_since=1e9, waits=1, interruptions=1)
+    assert decide(envelope, wait(10.0), POLICY, jitter=0.5).waiting_since == 10.0
+
+
+def test_what_waits_for_longer_than_it_may_is_quarantined_for_that_reason() -> None:
+    envelope = first(waiting_since=10.0, waits=3, interruptions=3)
+    policy = Policy(max_wait=60.0)
+    decision = decide(envelope, wait(71.0), policy, jitter=0.5)
+    assert (decision.verdict, decision.reason) == (Verdict.QUARANTINE, Reason.DEPENDENCY)
+    assert "for 61 s" in decision.detail
+    assert "openai is down" in decision.detail
+    discarded = decide(envelope, wait(71.0), replace(policy, on_exhausted=OnExhausted.DISCARD), jitter=0.5)
+    assert discarded.verdict is Verdict.DISCARD
+
+
+def test_no_delay_of_a_wait_goes_beyond_its_bound() -> None:
+    envelope = first(waiting_since=10.0, waits=9, interruptions=9)
+    decision = decide(envelope, replace(wait(60.0), after=3600.0), Policy(max_wait=60.0), jitter=0.5)
+    assert (decision.verdict, decision.delay) == (Verdict.RETRY, 10.0)
+
+
+def test_a_day_of_waiting_leaves_the_records_of_crashes_where_they_are() -> None:
+    crash = RunRecord(attempt=1, outcome=Outcome.CRASHED, worker=7, started=1.0)
+    envelope = first(attempt=2, crashes=1, suspect="crashed", history=History((crash,)))
+    for turn in range(40):
+        envelope = next_message(envelope, decide(envelope, wait(10.0 + turn, worker=turn % 2), POLICY, jitter=0.5))
+    crashed, opening, rest = envelope.history.runs
+    assert (crashed, opening.times, rest.times, envelope.history.left_out) == (crash, 1, 39, 0)
+    assert (rest.started, rest.seconds) == (11.0, 38.0)
+    assert History.decode(envelope.history.encode()) == envelope.history
+
+
+def test_waits_of_an_earlier_generation_stay_records_of_their_own() -> None:
+    earlier = RunRecord(attempt=1, outcome=Outcome.DEPENDENCY, started=1.0)
+    envelope = first(generation=1, history=History((earlier, earlier)))
+    assert len(next_message(envelope, decide(envelope, wait(10.0), POLICY, jitter=0.5)).history.runs) == 3
+
+
+def test_a_decision_of_a_version_that_counted_no_waits_is_read() -> None:
+    written = orjson.loads(verdict.write(decided(first(), Outcome.FAILED)))
+    del written["waits"], written["waiting_since"]
+    assert verdict.read(orjson.dumps(written).decode()) == decided(first(), Outcome.FAILED)
 
 
 def test_a_kind_may_discard_what_is_exhausted() -> None:

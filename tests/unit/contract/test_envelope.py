@@ -25,6 +25,7 @@ records = st.builds(
     started=st.integers(0, 2**33).map(float),
     seconds=st.integers(0, 10_000).map(float),
     code=st.text("abc:19", max_size=20),
+    times=st.integers(1, 2**31 - 1),
 )
 admissions = st.builds(
     Admission,

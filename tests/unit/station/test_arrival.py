@@ -87,6 +87,12 @@ def test_returns_whose_records_gave_way_are_still_counted() -> None:
     assert _stamps(_arrival(history, interruptions=6), 0) == [(0, 1, 5), (0, 1, 6)]
 
 
+def test_a_record_that_stands_for_many_waits_counts_as_many_returns() -> None:
+    waits = RunRecord(attempt=1, outcome=Outcome.DEPENDENCY, times=7)
+    history = History((_record(1, Outcome.DEPENDENCY), waits, _record(1, Outcome.FAILED)))
+    assert _stamps(_arrival(history, interruptions=8), 0) == [(0, 1, 0), (0, 1, 1), (0, 1, 8)]
+
+
 def test_charged_attempts_are_those_that_the_item_tells_of() -> None:
     history = History((_record(1, Outcome.FAILED), _record(2, Outcome.RELEASED)))
     found = _arrival(history, attempt=2, interruptions=1)
