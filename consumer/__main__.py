@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 from typing import Any
 
@@ -16,6 +15,7 @@ from consumer.node import Node
 from consumer.pool import Pool
 from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
+from consumer.signals import Signals
 from consumer.supervisor import Supervisor
 from gateway.contract import logs
 from gateway.contract.logs import event
@@ -83,9 +83,8 @@ async def _serve(settings: Settings, executor: Executor) -> int:
     fence = await _fence(settings)
     supervisor = Supervisor(settings, executor, fence)
     node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, slots=executor.slots)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.drain)
+    signals = Signals(drain=supervisor.drain)
+    signals.open()
     try:
         await supervisor.unless_draining(executor.start())
         try:
@@ -98,6 +97,7 @@ async def _serve(settings: Settings, executor: Executor) -> int:
     finally:
         await node.stop()
         await executor.stop()
+        await signals.close()
         await fence.close()
     event(log, "consumer.stopped", node=settings.name, lane=settings.lane)
     return Exit.CLEAN
