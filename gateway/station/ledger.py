@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.history import RunRecord
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import CHARGED, Outcome, Stamp
-from gateway.station import standings
+from gateway.station import fleet, standings
 from gateway.station.standings import Report, insert
 from gateway.station.tables import document, refusals, runs, storable
 
@@ -31,13 +31,15 @@ class Trust(IntEnum):
 
 async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
     """Store a batch of events; raises ValueError or KeyError when one of them is not what the journal promises."""
-    reports, ended, refused = [], [], []
+    reports, ended, refused, of_nodes = [], [], [], []
     for event in events:
         match event.event:
             case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
                 ended.append(_run(event))
             case EventName.REFUSED:
                 refused.append(_refusal(event))
+            case EventName.BREAKER | EventName.STORM | EventName.LEAK:
+                of_nodes.append(event)
             case _:
                 pass
         report = _report(event)
@@ -45,6 +47,7 @@ async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
             reports.append(report)
     await standings.merge(transaction, reports)
     await _record(transaction, ended)
+    await fleet.post(transaction, of_nodes)
     if refused:
         statement = insert(transaction.dialect.name, refusals).on_conflict_do_nothing()
         await transaction.execute(statement, refused)

@@ -56,7 +56,7 @@ class Store:
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Connect, make the tables that are missing, check the version; raises StoreVersion, OperationalError, OSError.
+        """Connect, make the tables that are missing, raise the version; raises StoreVersion, OperationalError, OSError.
 
         Whoever comes first makes the tables: a door may be asked about a ticket before a station ever ran. Where they
         are there, nothing is written: a store that is locked, full or read-only can still be read.
@@ -67,9 +67,7 @@ class Store:
                 complete = await _is_complete(transaction)
             if not complete:
                 async with store.writing() as transaction:
-                    await transaction.run_sync(tables.metadata.create_all)
-                    if not await _is_complete(transaction):
-                        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
+                    await _complete(transaction)
         except BaseException:
             await store.close()
             raise
@@ -105,7 +103,7 @@ class Store:
         """Tell whether a commit succeeds within `patience` seconds: writes one row and keeps nothing of it."""
         try:
             async with self.writing(patience=patience) as transaction:
-                probe = sa.update(tables.schema).values(version=tables.SCHEMA_VERSION)
+                probe = sa.update(tables.schema).values(version=tables.schema.c.version)
                 await transaction.execute(probe)
         except (sa.exc.SQLAlchemyError, OSError):
             return False
@@ -129,14 +127,24 @@ class Store:
         )
 
 
+async def _complete(transaction: AsyncConnection) -> None:
+    """Make what is missing; whoever was faster has done it already."""
+    if await _is_complete(transaction):
+        return
+    await transaction.run_sync(tables.metadata.create_all)
+    raised = sa.update(tables.schema).values(version=tables.SCHEMA_VERSION)
+    if not (await transaction.execute(raised)).rowcount:
+        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
+
+
 async def _is_complete(transaction: AsyncConnection) -> bool:
-    """Tell whether the tables are there; raises StoreVersion when they are another version's."""
+    """Tell whether all tables are there; raises StoreVersion for a version that this one cannot be made of."""
     if not await transaction.run_sync(lambda connection: sa.inspect(connection).has_table(tables.schema.name)):
         return False
     found = await transaction.scalar(sa.select(sa.func.max(tables.schema.c.version)))
-    if found not in {None, tables.SCHEMA_VERSION}:
+    if found is not None and not tables.UPGRADABLE_FROM <= found <= tables.SCHEMA_VERSION:
         raise StoreVersion(f"the store has schema {found}, this program works with {tables.SCHEMA_VERSION}")
-    return found is not None
+    return bool(found == tables.SCHEMA_VERSION)
 
 
 def _readable(url: str) -> str:

@@ -23,8 +23,10 @@ from sqlalchemy import (
 
 from gateway.contract.text import printable
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Raised with every change of the tables; a store of another version is refused, never guessed at."""
+UPGRADABLE_FROM: Final = 2
+"""From this version on, every change has only added tables: such a store gets those that it lacks."""
 
 MAX_DEPTH: Final = 64
 """Levels of a document; the broker's tables and the journal may nest deeper than any JSON writer or page can follow."""
@@ -176,6 +178,21 @@ spooled: Final = Table(
     Column("error", Text, nullable=False),
 )
 """Raw files of messages that could not be stored as they are (P19)."""
+
+
+node_states: Final = Table(
+    "node_states",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Index("node_states_by_time", "at"),
+)
+"""What each node last said of itself: its breakers by dependency, its storm guard, its leak hunt."""
 
 
 def storable(text: str | None) -> str | None:

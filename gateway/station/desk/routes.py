@@ -5,6 +5,7 @@ cannot make a reviewer's browser read the quarantine.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from gateway.settings import StationSettings
-from gateway.station import dossier, figures, wording
+from gateway.station import dossier, figures, fleet, wording
 from gateway.station.desk import views
 from gateway.station.desk.preview import preview, visible
 from gateway.station.documents import listed, shown, written
@@ -32,6 +33,7 @@ _NAMES: Final = web.AppKey("names", frozenset[str])
 
 _WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
 _DECIDED: Final = (ItemState.REPLAYED, ItemState.DISCARDED)
+_STATES_SHOWN: Final = 20
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'",
@@ -63,6 +65,7 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
     app.router.add_get("/items/{ticket}", _item_page)
     app.router.add_get("/api/items", _list_document)
     app.router.add_get("/api/items/{ticket}", _item_document)
+    app.router.add_get("/api/fleet", _fleet_document)
     app.router.add_get("/healthz", _alive)
     app.router.add_get("/readyz", _ready)
     app.router.add_get("/metrics", _metrics)
@@ -78,6 +81,7 @@ async def _list_page(request: web.Request) -> web.StreamResponse:
         "total": (await dossier.count_items(store, shown_states)).number,
         "waiting": await dossier.count_items(store, _WAITING),
         "decided": decided,
+        "fleet": [views.node_view(state) for state in await fleet.find(store, _STATES_SHOWN)],
     }
     return aiohttp_jinja2.render_template("list.html", request, context)
 
@@ -116,6 +120,10 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
     if found is None:
         raise web.HTTPNotFound(text="no report about this ticket ever arrived")
     return _json(shown(found, _link(request, ticket)))
+
+
+async def _fleet_document(request: web.Request) -> web.StreamResponse:
+    return _json({"states": [asdict(state) for state in await fleet.find(request.app[_STORE])]})
 
 
 async def _alive(_request: web.Request) -> web.StreamResponse:

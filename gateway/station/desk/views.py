@@ -11,8 +11,10 @@ from typing import Final
 from gateway.contract.outcomes import CRASHES, Outcome
 from gateway.station import wording
 from gateway.station.dossier import Dossier, Run
+from gateway.station.fleet import NodeState
 
 _LONG: Final = ("log_tail", "traceback")
+_CALM_STATES: Final = frozenset({"closed", "lifted", "watching"})
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -25,6 +27,26 @@ class RunView:
     sentence: str
     facts: Sequence[tuple[str, str]]
     texts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One line about what a node last said of itself."""
+
+    state: NodeState
+    subject: str
+    tone: str
+    why: str
+
+
+def node_view(state: NodeState) -> NodeView:
+    """Return the line for one node and subject."""
+    return NodeView(
+        state=state,
+        subject=f"{state.event} {state.subject}".strip(),
+        tone="good" if state.state in _CALM_STATES else "warn",
+        why=str(state.data.get("why") or ""),
+    )
 
 
 def run_views(found: Dossier, generation: int) -> list[RunView]:

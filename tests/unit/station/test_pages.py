@@ -104,3 +104,25 @@ async def test_readiness_is_what_was_found_last_and_no_probe_waits_for_the_store
         vitals.consuming = vitals.writable = True
         async with desk.get("/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ready\n")
+
+
+async def test_what_nodes_say_of_themselves_is_shown_as_text(store: Store, desk: TestClient[Any, Any]) -> None:
+    assert "Fleet" not in await _page(desk, "/")
+    hostile = "<script>alert(1)</script>\u202e"
+    data = {"dependency": hostile, "state": "open", "why": hostile}
+    event = Event(event=EventName.BREAKER, at=1.0, ticket="", kind="", node=f"n {hostile}", data=data)
+    async with store.writing() as transaction:
+        await ledger.post(transaction, [event])
+    page = await _page(desk, "/")
+    assert page.count("&lt;script&gt;alert(1)") == 3
+    assert "<script" not in page
+    assert "\u202e" not in page
+    async with desk.get("/api/fleet") as answer:
+        assert "\u202e" not in await answer.text()
+        (state,) = (await answer.json())["states"]
+    assert (state["event"], state["subject"], state["state"], state["data"]["why"]) == (
+        "breaker",
+        hostile,
+        "open",
+        hostile,
+    )

@@ -41,6 +41,35 @@ async def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
         await Store.open(_url(tmp_path))
 
 
+async def test_a_store_of_the_version_before_gets_the_tables_that_it_lacks(tmp_path: Path) -> None:
+    store = await Store.open(_url(tmp_path))
+    async with store.writing() as transaction:
+        await transaction.execute(sa.insert(tables.spooled).values(path="kept", at=1.0, source="s", error="e"))
+        await transaction.run_sync(tables.node_states.drop)
+        await transaction.execute(sa.update(tables.schema).values(version=tables.UPGRADABLE_FROM))
+    await store.close()
+    opened = await asyncio.gather(*(Store.open(_url(tmp_path)) for _ in range(3)))
+    async with opened[0].reading() as transaction:
+        assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
+        assert (await transaction.execute(sa.select(tables.node_states))).all() == []
+        assert (await transaction.scalars(sa.select(tables.spooled.c.path))).all() == ["kept"]
+    for store in opened:
+        await store.close()
+
+
+@pytest.mark.parametrize("version", [tables.UPGRADABLE_FROM - 1, tables.SCHEMA_VERSION + 1])
+async def test_a_store_that_cannot_be_upgraded_is_left_as_it_is(tmp_path: Path, version: int) -> None:
+    store = await Store.open(_url(tmp_path))
+    async with store.writing() as transaction:
+        await transaction.execute(sa.update(tables.schema).values(version=version))
+    with pytest.raises(StoreVersion, match=str(version)):
+        await Store.open(_url(tmp_path))
+    assert await store.writable()
+    async with store.reading() as transaction:
+        assert await transaction.scalar(sa.select(tables.schema.c.version)) == version
+    await store.close()
+
+
 async def test_a_locked_store_is_opened_and_read_and_known_to_take_no_write(tmp_path: Path) -> None:
     await (await Store.open(_url(tmp_path))).close()
     other = sqlite3.connect(tmp_path / "deep/er/station.db", isolation_level=None)
