@@ -15,6 +15,7 @@ from consumer.endings import ended, is_stranger, order, unstarted, vanished
 from consumer.execution import Executor, RunReport
 from consumer.fence import Fence, FenceUnavailable, Licensed
 from consumer.link import Link
+from consumer.patience import Patience
 from consumer.policy import Policies, Policy
 from consumer.session import Delivery, SessionLost
 from consumer.settings import Settings
@@ -52,6 +53,7 @@ class Handling:
         self._is_withdrawing = is_withdrawing
         self._outage_window = outage_window
         self._policies: Policies = settings.policies
+        self.patience = Patience()
         self.running: dict[str, Link] = {}
         """Runs under way, each with the session that its claim hangs on."""
 
@@ -142,7 +144,7 @@ class Handling:
     async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
         if link.session.is_lost:
             raise SessionLost("the claim is gone")
-        ordered = order(envelope, policy)
+        ordered = order(envelope, self.patience.within(policy))
 
         def tell(worker: int) -> None:
             metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()

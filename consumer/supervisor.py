@@ -28,6 +28,11 @@ log = logging.getLogger("consumer.supervisor")
 
 T = TypeVar("T")
 
+_IMPATIENT: Final = (
+    "runs are ended earlier from now on; raise the broker's consumer_timeout, or shorten LAZARETTO_RUN_DEADLINE and set"
+    " LAZARETTO_ACK_TIMEOUT to what the broker has"
+)
+
 BEAT_SECONDS: Final = 5.0
 _RECONNECT_FIRST: Final = 0.2
 _RECONNECT_CAP: Final = 5.0
@@ -156,6 +161,9 @@ class Supervisor:
     def _cut_off(self, link: Link, reason: str) -> None:
         """Tell the runs of a lost session at once; they are killed after a grace shorter than any reclaim (P10)."""
         event(log, "session.lost", logging.WARNING, reason=reason, under_way=len(self._handling.running))
+        if (known := self._handling.patience.learn(reason)) != self._handling.patience:
+            self._handling.patience = known
+            event(log, "broker.impatient", logging.ERROR, ack_timeout=known.seconds, advice=_IMPATIENT)
         for run, owner in self._handling.running.items():
             if owner is link:
                 self._executor.revoke(run, outcome=Outcome.OUTAGE, grace=self._settings.lost_grace)

@@ -97,6 +97,26 @@ def test_drain_during_a_memory_alarm_ends_in_time_and_what_was_done_is_not_done_
     assert len(house.starts()) == 3
 
 
+def test_broker_with_less_patience_than_a_run_needs_is_learnt_and_an_endless_run_stays_bounded(
+    own_house: House, own_broker: EmbeddedBroker
+) -> None:
+    house = own_house
+    less = (
+        "application:set_env(rabbit, consumer_timeout, 4000), application:set_env(rabbit, channel_tick_interval, 500)."
+    )
+    own_broker.ctl("eval", less)
+    _, _, work, suspects = house.open(workers=2)
+    house.accepted("hang", "endless")
+    good = [house.accepted("good", f"beside-{n}") for n in range(4)]
+    assert house.balance(["endless", *good], 90.0) == Counter(done=4, quarantined=1)
+    outcomes = Counter(house.runs("endless"))
+    assert outcomes["timed_out"] == 3  # each attempt once, and whoever had not known before lost it once, uncharged
+    assert outcomes.keys() <= {"timed_out", "outage"}
+    assert outcomes["outage"] <= 2
+    for node in (work, suspects):
+        node.wait_for_log("broker.impatient ack_timeout=4")
+
+
 def test_queue_deleted_by_hand_is_declared_again_and_never_answered_with_a_false_202(
     own_house: House, own_broker: EmbeddedBroker
 ) -> None:
