@@ -7,21 +7,24 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, assert_never
 
 from consumer import metrics
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.endings import ended, is_stranger, order, unstarted, vanished
 from consumer.execution import Executor, RunReport
-from consumer.fence import Fence, FenceUnavailable, Licensed
+from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded
+from consumer.heart import Heart
 from consumer.link import Link
 from consumer.patience import Patience
 from consumer.policy import Policies, Policy
 from consumer.session import Delivery, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement, digest_of
-from consumer.verdict import Decision, Ending, decide, end_at_claim
+from consumer.verdict import Decision, Ending, decide, end_at_claim, pardon
 from gateway.contract.envelope import Envelope, Malformed, decode, malformed_by
+from gateway.contract.ids import uuid7
 from gateway.contract.journal import Verdict
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
@@ -42,6 +45,7 @@ class Handling:
         executor: Executor,
         fence: Fence,
         settlement: Settlement,
+        heart: Heart,
         *,
         is_withdrawing: Callable[[], bool],
         outage_window: Callable[[], float | None],
@@ -50,6 +54,7 @@ class Handling:
         self._executor = executor
         self._fence = fence
         self._settlement = settlement
+        self._heart = heart
         self._is_withdrawing = is_withdrawing
         self._outage_window = outage_window
         self._policies: Policies = settings.policies
@@ -107,22 +112,30 @@ class Handling:
                 assert_never(licensed)
 
     async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
-        digest = digest_of(envelope)
+        license_it = partial(
+            self._fence.license,
+            envelope.ticket,
+            envelope.stamp,
+            holder=self._heart.life,
+            now=time.time(),
+            digest=digest_of(envelope),
+            token=uuid7(),
+        )
         try:
-            answer = await self._settlement.ask_fence(
-                link,
-                lambda: self._fence.license(
-                    envelope.ticket, envelope.stamp, holder=self._settings.name, now=time.time(), digest=digest
-                ),
-                unless=self._is_withdrawing,
-            )
+            answer = await self._settlement.ask_fence(link, license_it, unless=self._is_withdrawing)
         except FenceUnavailable:
             await self._release(link, delivery, envelope, policy)
             return
-        if not isinstance(answer, Licensed):
-            metrics.FENCE_DROPS.inc()
-            await self._settlement.settle_stale(link, delivery, envelope, answer)
-            return
+        match answer:
+            case Licensed():
+                await self._run_licensed(link, delivery, envelope, policy)
+            case Pardoned():
+                await self._settle(link, delivery, envelope, pardon())
+            case Superseded() | Conflict():
+                metrics.FENCE_DROPS.inc()
+                await self._settlement.settle_stale(link, delivery, envelope, answer)
+
+    async def _run_licensed(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         if self._settings.lane is Lane.SUSPECTS:  # it may take the whole node along: that it started is told before
             await link.journal.write(self._settlement.started(envelope, examine=is_stranger(envelope)))
         report = await self._execute(link, envelope, policy)

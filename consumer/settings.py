@@ -60,6 +60,10 @@ class Settings(BaseSettings):
         Isolation.PROCESS, description="process or inline (async handlers that need no isolation)"
     )
     fence: bool = Field(default=True, description="on or off: license each start in the store")
+    beat: Duration = Field(5.0, gt=0, description="time between this node's signs of life in the store, duration")
+    fence_retention: Duration = Field(
+        2592000.0, description="how long the fence remembers a ticket that has ended; 0 for ever, duration"
+    )
     max_attempts: int = Field(3, ge=1, description="charged starts of an item")
     max_crashes: int = Field(3, ge=1, description="runs of an item that may end with a dead worker")
     max_interruptions: int = Field(20, ge=0, description="uncharged returns of an item")

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Float,
+    Index,
     Integer,
     MetaData,
     String,
@@ -22,11 +23,17 @@ from sqlalchemy import (
     event,
     inspect,
     text,
+    update,
 )
+from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.schema import CreateColumn
 
 _BUSY_SECONDS: Final = 10
+_DURABLE: Final = {"synchronous_commit": "on"}
+"""An answer is durable when it is given, whatever the server does by default."""
+_LAYING_OUT: Final = 0x1A2A_0001
+"""Key of the lock that whoever lays out the tables holds."""
 
 metadata = MetaData()
 starts = Table(
@@ -43,29 +50,43 @@ starts = Table(
     Column("digest", String(64), nullable=False, comment="of the body: tells a copy from another ticket"),
     Column("spent_tokens", BigInteger, nullable=False, server_default="0", comment="by this start alone, so far"),
     Column("spent_usd", Float, nullable=False, server_default="0", comment="by this start alone, so far"),
+    Column(
+        "token", String(36), nullable=False, server_default="", comment="of the one delivery that it was licensed to"
+    ),
+    Column("pardon", Integer, nullable=True, comment="the generation whose attempts an operator has given back"),
+    Column("ended_at", Float, nullable=True, comment="Unix seconds at which the generation was closed"),
+    Index("starts_by_end", "ended_at"),
 )
 nodes = Table(
     "nodes",
     metadata,
     Column("node", String(128), primary_key=True),
     Column("lane", String(16), nullable=False),
-    Column("beat_at", Float, nullable=False, comment="Unix seconds"),
+    Column("beat_at", Float, nullable=False, comment="Unix seconds on its own clock, which never runs backwards"),
+    Column("every", Float, nullable=True, comment="seconds between its beats"),
 )
 
 
 def engine_of(url: str) -> AsyncEngine:
     """Return an engine that nobody has connected with yet; raises ArgumentError or ModuleNotFoundError."""
-    engine = create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS} if url.startswith("sqlite") else {})
-    if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    if make_url(url).get_backend_name() == "sqlite":
+        engine = create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        event.listen(engine.sync_engine, "connect", prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_immediate)
-    return engine
+        return engine
+    patience = {"timeout": _BUSY_SECONDS, "command_timeout": _BUSY_SECONDS}
+    return create_async_engine(
+        url, isolation_level="READ COMMITTED", connect_args={**patience, "server_settings": _DURABLE}
+    )
 
 
 async def lay_out(connection: AsyncConnection) -> None:
     """Create the tables, and what an earlier version's tables lack; raises SQLAlchemyError."""
+    if connection.dialect.name == "postgresql":  # CREATE ... IF NOT EXISTS by two at once fails one of them
+        await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LAYING_OUT})"))
     await connection.run_sync(metadata.create_all)
     await connection.run_sync(_add_missing_columns)
+    await connection.run_sync(_add_missing_indexes)
 
 
 def _add_missing_columns(connection: Connection) -> None:
@@ -79,7 +100,17 @@ def _add_missing_columns(connection: Connection) -> None:
                 connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {unless_there}{wanted}"))
 
 
-def _prepare_sqlite(connection: Any, _: Any) -> None:
+def _add_missing_indexes(connection: Connection) -> None:
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    # What an earlier version closed has no end on record: it counts from now.
+    undated = update(starts).where(starts.c.closed, starts.c.ended_at.is_(None))
+    connection.execute(undated.values(ended_at=time.time()))
+
+
+def prepare_sqlite(connection: Any, _: object = None) -> None:
+    """Make a connection durable and patient, with transactions that begin where we say so."""
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")

@@ -13,8 +13,9 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from consumer.execution import Executor
-from consumer.fence import Fence, FenceUnavailable
+from consumer.fence import Fence
 from consumer.handling import Handling
+from consumer.heart import Heart
 from consumer.intake import Intake
 from consumer.journal import Journal
 from consumer.link import Link
@@ -33,7 +34,6 @@ _IMPATIENT: Final = (
     " LAZARETTO_ACK_TIMEOUT to what the broker has"
 )
 
-BEAT_SECONDS: Final = 5.0
 _RECONNECT_FIRST: Final = 0.2
 _RECONNECT_CAP: Final = 5.0
 _YOUNG_SECONDS: Final = 10.0
@@ -52,7 +52,7 @@ class Supervisor:
     def __init__(self, settings: Settings, executor: Executor, fence: Fence) -> None:
         self._settings = settings
         self._executor = executor
-        self._fence = fence
+        self._heart = Heart(settings, fence)
         self._topology = settings.topology
         self._settlement = Settlement(self._topology, fence, node=settings.name, lane=settings.lane)
         self._handling = Handling(
@@ -60,6 +60,7 @@ class Supervisor:
             executor,
             fence,
             self._settlement,
+            self._heart,
             is_withdrawing=lambda: self._draining.is_set() or self._is_starved,
             outage_window=self._outage_window,
         )
@@ -87,7 +88,8 @@ class Supervisor:
 
     async def run(self) -> None:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""
-        beat = asyncio.create_task(self._beat(), name="beat")
+        await self.unless_draining(self._heart.beat())  # before anything can be licensed to this node
+        beat = asyncio.create_task(self._heart.beat_on(), name="beat")
         try:
             session = await self.unless_draining(self._open_session())
             while session is not None:
@@ -255,12 +257,3 @@ class Supervisor:
         for task in self._deliveries:
             task.cancel()
         await asyncio.gather(*self._deliveries, return_exceptions=True)
-
-    async def _beat(self) -> None:
-        """Tell the store every five seconds that this node is alive."""
-        while True:
-            try:
-                await self._fence.beat(self._settings.name, self._settings.lane, time.time())
-            except FenceUnavailable as error:
-                event(log, "beat.missed", logging.WARNING, error=error)
-            await asyncio.sleep(BEAT_SECONDS)

@@ -54,11 +54,18 @@ class Decision:
     detail: str = ""
     spent: Spent = field(default_factory=Spent)
     admission: Admission | None = None
+    pardoned: bool = False
+    """An operator gave the attempts back: the next message belongs to the next generation (`reset`)."""
 
     @property
     def final(self) -> bool:
-        """True when nothing of this generation may start any more."""
+        """True when the item ends here, for good or until somebody replays it."""
         return self.verdict in _FINAL
+
+    @property
+    def closes(self) -> bool:
+        """True when nothing of this generation may start any more."""
+        return self.final or self.pardoned
 
 
 _FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
@@ -144,6 +151,13 @@ def end_at_claim(envelope: Envelope, verdict: Verdict, reason: Reason, detail: s
     )
 
 
+def pardon() -> Decision:
+    """Decide about an item whose attempts an operator has given back: it begins anew, with its history."""
+    return Decision(
+        verdict=Verdict.RELEASE, outcome=None, attempt=1, crashes=0, interruptions=0, record=None, pardoned=True
+    )
+
+
 def next_message(envelope: Envelope, decision: Decision) -> Envelope:
     """Return the message that carries the decision: for a lane, or for quarantine with its reason."""
     final, record, history = decision.final, decision.record, envelope.history
@@ -158,7 +172,8 @@ def next_message(envelope: Envelope, decision: Decision) -> Envelope:
         waits=decision.waits,
         waiting_since=decision.waiting_since,
         suspect=envelope.suspect if final else decision.suspect,
-        spent=envelope.spent + decision.spent,
+        spent=Spent() if decision.pardoned else envelope.spent + decision.spent,
+        generation=envelope.generation + decision.pardoned,
         history=history,
         admission=envelope.admission or decision.admission,
         reason=str(decision.reason) if decision.reason else None,
@@ -188,6 +203,7 @@ def write(decision: Decision) -> str:
             "admission": None
             if admission is None
             else {name: getattr(admission, name) for name in Admission.__slots__},
+            **({"pardoned": True} if decision.pardoned else {}),
         }
     ).decode()
 
@@ -213,6 +229,7 @@ def read(text: str) -> Decision:
             detail=row["detail"],
             spent=Spent(tokens=tokens, usd=usd),
             admission=None if row["admission"] is None else Admission(**row["admission"]),
+            pardoned=row.get("pardoned", False),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a decision: {error}") from error

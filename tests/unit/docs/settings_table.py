@@ -44,6 +44,8 @@ def default(info: FieldInfo) -> str:
         return "" if info.annotation is not str else "*this machine's name*"
     readers = {part.func for part in info.metadata if isinstance(part, BeforeValidator)}
     value: Any = info.default
+    if knobs.duration in readers and value and value % 86400 == 0:
+        return f"{value / 86400:g}d"
     if knobs.duration in readers:
         return f"{value:g}s" if value >= 1 or not value else f"{value * 1000:g}ms"
     if knobs.size in readers:

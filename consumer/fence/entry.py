@@ -1,0 +1,212 @@
+"""The rules of the fence: what is on record for a ticket, a question about it, the answer and what is then on record.
+
+Pure. A rule sees one ticket's entry as it is inside a transaction; whoever calls it writes back what it returns.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from consumer import verdict
+from consumer.fence.answers import Answered, Conflict, Licensed, Pardoned, Recollection, Superseded
+from consumer.verdict import Decision
+from gateway.contract.envelope import Spent
+from gateway.contract.outcomes import Stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of `starts`: the last start of a ticket. The columns' comments tell what the fields mean."""
+
+    ticket: str
+    generation: int
+    attempt: int
+    interruptions: int
+    holder: str
+    started_at: float
+    decision: str | None
+    closed: bool
+    digest: str
+    spent_tokens: int
+    spent_usd: float
+    token: str
+    pardon: int | None
+    ended_at: float | None
+
+    @property
+    def stamp(self) -> Stamp:
+        """The name of the start."""
+        return Stamp(generation=self.generation, attempt=self.attempt, interruptions=self.interruptions)
+
+    @property
+    def spent(self) -> Spent:
+        """What this start alone has spent so far."""
+        return Spent(tokens=self.spent_tokens, usd=self.spent_usd)
+
+    @classmethod
+    def started(
+        cls, ticket: str, stamp: Stamp, digest: str, *, holder: str = "", started_at: float = 0.0, token: str = ""
+    ) -> "Entry":
+        """Return the entry of a start of which nothing else is known yet."""
+        return cls(
+            ticket=ticket,
+            generation=stamp.generation,
+            attempt=stamp.attempt,
+            interruptions=stamp.interruptions,
+            holder=holder,
+            started_at=started_at,
+            decision=None,
+            closed=False,
+            digest=digest,
+            spent_tokens=0,
+            spent_usd=0.0,
+            token=token,
+            pardon=None,
+            ended_at=None,
+        )
+
+    @classmethod
+    def from_row(cls, row: Iterable[Any]) -> "Entry":
+        """Read a row whose columns are in the order of `COLUMNS`; SQLite's truth is a number."""
+        values = dict(zip(COLUMNS, row, strict=True))
+        return cls(**{**values, "closed": bool(values["closed"])})
+
+    def row(self) -> dict[str, Any]:
+        """Return the entry by column."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+COLUMNS = tuple(field.name for field in fields(Entry))
+
+Rule = Callable[[Entry | None], tuple[Any, Entry | None]]
+"""From the entry on record to an answer, and the entry to write, None where nothing changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One rule about one ticket."""
+
+    ticket: str
+    rule: Rule
+
+
+def answer(questions: Iterable[Question], found: Mapping[str, Entry]) -> tuple[list[Any], list[Entry]]:
+    """Return the answers of one batch in order, and the entries to write; each rule sees what those before it changed.
+
+    What a rule cannot read is the answer to that question alone: an exception in the list.
+    """
+    answers: list[Any] = []
+    changed: dict[str, Entry] = {}
+    for question in questions:
+        try:
+            said, entry = question.rule(changed.get(question.ticket) or found.get(question.ticket))
+        except ValueError as error:
+            answers.append(error)
+            continue
+        answers.append(said)
+        if entry is not None:
+            changed[question.ticket] = entry
+    return answers, list(changed.values())
+
+
+def license_start(ticket: str, stamp: Stamp, *, holder: str, now: float, digest: str, token: str) -> Rule:
+    """Return the rule that licenses a start when its stamp is greater than the last one on record."""
+
+    def rule(entry: Entry | None) -> tuple[Answered, Entry | None]:
+        new = Entry.started(ticket, stamp, digest, holder=holder, started_at=now, token=token)
+        if entry is None:
+            return Licensed(), new
+        stale = _stale(entry, stamp, digest)
+        if stale is not None:
+            return stale, None
+        if entry.stamp == stamp:
+            asked_again = token != "" and entry.token == token and entry.decision is None
+            return (Licensed() if asked_again else Superseded(f"start {stamp} is on record")), None
+        if entry.pardon == stamp.generation == entry.generation:
+            return Pardoned(), None
+        return Licensed(), replace(new, pardon=entry.pardon)
+
+    return rule
+
+
+def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, now: float) -> Rule:
+    """Return the rule that records a decision unless there is one; what the start spent is in it, once."""
+
+    def rule(entry: Entry | None) -> tuple[Decision | Superseded | Conflict, Entry | None]:
+        same = Entry.started(ticket, stamp, digest)
+        if entry is not None:
+            stale = _stale(entry, stamp, digest)
+            if stale is not None:
+                return stale, None
+            if entry.stamp == stamp:
+                if entry.decision is not None:
+                    return verdict.read(entry.decision), None
+                same = entry
+            else:
+                same = replace(same, pardon=entry.pardon)
+        spent = most(decision.spent, same.spent)
+        whole = decision if spent == decision.spent else replace(decision, spent=spent)
+        return whole, replace(
+            same,
+            decision=verdict.write(whole),
+            closed=whole.closes,
+            ended_at=now if whole.closes else None,
+            spent_tokens=spent.tokens,
+            spent_usd=spent.usd,
+        )
+
+    return rule
+
+
+def recall_start(stamp: Stamp, *, digest: str) -> Rule:
+    """Return the rule that tells what is on record about one start."""
+
+    def rule(entry: Entry | None) -> tuple[Recollection | Superseded | Conflict, None]:
+        if entry is None:
+            return Recollection(), None
+        stale = _stale(entry, stamp, digest)
+        if stale is not None:
+            return stale, None
+        if entry.stamp != stamp:
+            return Recollection(), None
+        decided = None if entry.decision is None else verdict.read(entry.decision)
+        return Recollection(holder=entry.holder, decision=decided), None
+
+    return rule
+
+
+def record_spend(stamp: Stamp, spent: Spent) -> Rule:
+    """Return the rule that records what a start has spent so far, told in any order."""
+
+    def rule(entry: Entry | None) -> tuple[bool, Entry | None]:
+        if entry is None or entry.stamp != stamp or entry.decision is not None:
+            return False, None
+        total = most(entry.spent, spent)
+        return True, replace(entry, spent_tokens=total.tokens, spent_usd=total.usd)
+
+    return rule
+
+
+def recall_spend(stamp: Stamp) -> Rule:
+    """Return the rule that tells what a start has spent."""
+
+    def rule(entry: Entry | None) -> tuple[Spent, None]:
+        return (Spent() if entry is None or entry.stamp != stamp else entry.spent), None
+
+    return rule
+
+
+def most(one: Spent, other: Spent) -> Spent:
+    """Return the later of two totals of one run: they only grow, and may be told in any order."""
+    return Spent(tokens=max(one.tokens, other.tokens), usd=max(one.usd, other.usd))
+
+
+def _stale(entry: Entry, stamp: Stamp, digest: str) -> Superseded | Conflict | None:
+    """Return why a message may no longer start anything, or None; one stamp on record is not stale by itself."""
+    if entry.generation == stamp.generation and entry.digest != digest:
+        return Conflict(f"ticket {entry.ticket} is on record with another body")
+    if entry.stamp > stamp:
+        return Superseded(f"start {entry.stamp} is on record, this one is {stamp}")
+    if entry.closed and entry.generation == stamp.generation and entry.stamp != stamp:
+        return Superseded(f"generation {entry.generation} is closed")
+    return None
