@@ -15,6 +15,7 @@ from consumer import spawn
 from consumer.evidence import Death, shown
 from consumer.execution import ExecutorUnavailable
 from consumer.fleet import Fleet, Intention, Kill, Retire, Spawn, StartMold
+from consumer.forbearance import Forbearance
 from consumer.leash import Leash, Listener
 from consumer.memory import OomWatch
 from consumer.pipe import Forked, ForkFailed, Garbled, Loaded, Reaped, Record, Unloadable
@@ -59,9 +60,9 @@ class Crew:
         self._act = act
         self._died = died
         self._mold: Mold | None = None
-        self._alarms: dict[int, asyncio.TimerHandle] = {}
+        self._alarms: dict[int, asyncio.TimerHandle | Forbearance] = {}
         self._unreaped: dict[int, asyncio.TimerHandle] = {}
-        self._mold_alarm: asyncio.TimerHandle | None = None
+        self._mold_alarm: asyncio.TimerHandle | Forbearance | None = None
         self._oom = OomWatch()
         self._complete: asyncio.Future[None] | None = None
         self._gone = asyncio.Event()
@@ -105,7 +106,8 @@ class Crew:
         """Do one thing that the fleet wants done to a process."""
         match intention:
             case StartMold(after=after):
-                self._later(after, self._start_mold)
+                self._quiet()
+                self._mold_alarm = self._loop.call_later(after, self._start_mold)
             case Spawn(worker=worker, after=after):
                 if after > 0:
                     self._alarms[worker] = self._loop.call_later(after, self._spawn, worker)
@@ -139,7 +141,7 @@ class Crew:
             elif not self._leaving:
                 self._leaving = True
                 self._mold.leave()
-                self._later(_LEAVE_PATIENCE, self._mold_gone)
+                self._give_mold(_LEAVE_PATIENCE)
 
     # ------------------------------------------------------------ the mold
 
@@ -147,9 +149,9 @@ class Crew:
     def _loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    def _later(self, after: float, do: Callable[[], None]) -> None:
+    def _give_mold(self, seconds: float) -> None:
         self._quiet()
-        self._mold_alarm = self._loop.call_later(after, do)
+        self._mold_alarm = Forbearance(seconds, self._mold_gone, listen=self._hear_mold)
 
     def _quiet(self) -> None:
         if self._mold_alarm is not None:
@@ -168,7 +170,7 @@ class Crew:
             return
         assert self._mold is not None  # noqa: S101 - launched
         self._loop.add_reader(self._mold.control, self._hear_mold)
-        self._later(_LOAD_DEADLINE, self._mold_gone)
+        self._give_mold(_LOAD_DEADLINE)
 
     def _hear_mold(self) -> None:
         while self._mold is not None:
@@ -262,11 +264,17 @@ class Crew:
 
     def _watch(self, worker: int, patience: float) -> None:
         self._unwatch(worker)
-        self._alarms[worker] = self._loop.call_later(patience, self._stuck, worker)
+        self._alarms[worker] = Forbearance(patience, lambda: self._stuck(worker), listen=lambda: self._listen(worker))
 
     def _unwatch(self, worker: int) -> None:
         if (alarm := self._alarms.pop(worker, None)) is not None:
             alarm.cancel()
+
+    def _listen(self, worker: int) -> None:
+        """Take in what the worker, or its mold, has said of it while we may have been the slow ones."""
+        self._hear_mold()
+        if (leash := self.leashes.get(worker)) is not None:
+            leash.read()
 
     def _stuck(self, worker: int) -> None:
         self._unwatch(worker)

@@ -32,6 +32,7 @@ def order(envelope: Envelope, policy: Policy) -> RunOrder:
         examine=is_stranger(envelope),
         deadline=policy.run_deadline,
         memory_limit=policy.memory_limit,
+        heartbeat=policy.heartbeat,
         suspect=envelope.suspect is not None,
         spent=envelope.spent,
     )

@@ -67,7 +67,7 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
     if outcome is Outcome.MEMORY:
         known["limit"] = trial.order.memory_limit
     if outcome is Outcome.TIMED_OUT:
-        known["limit"] = trial.order.deadline
+        known["limit"] = trial.order.heartbeat if cause is Cause.SILENT else trial.order.deadline
     if finished is not None:
         known |= {"error_type": finished.error_type, "message": finished.message, "traceback": finished.traceback}
         known["violations"] = finished.violations
@@ -115,6 +115,9 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
             return outcome, said.code, words
         case Cause.DEADLINE:
             return Outcome.TIMED_OUT, "deadline", f"still running after {order.deadline:g} s, so it was killed{last}"
+        case Cause.SILENT:
+            quiet = f"had said nothing for {order.heartbeat:g} s"
+            return Outcome.TIMED_OUT, "silent", f"{quiet}, its heartbeat, so it was killed{last}"
         case Cause.MEMORY:
             size, limit = trial.peak // _MIB, order.memory_limit // _MIB
             return Outcome.MEMORY, "memory:ceiling", f"used {size} MiB where {limit} MiB is the limit; killed{last}"

@@ -34,6 +34,8 @@ class RunOrder:
     """Seconds of wall clock, armed before the worker hears of the run."""
     memory_limit: int
     """Bytes of current memory at which the supervisor kills the worker."""
+    heartbeat: float = 0.0
+    """Seconds for which it may say nothing; 0 for as long as it likes."""
     suspect: bool = False
     spent: Spent = field(default_factory=Spent)
 

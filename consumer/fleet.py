@@ -23,6 +23,8 @@ class Cause(StrEnum):
     DIED = "died"
     """The worker was gone, and nobody here had killed it."""
     DEADLINE = "deadline"
+    SILENT = "silent"
+    """It had not said anything for longer than its kind may."""
     MEMORY = "memory"
     GARBLED = "garbled"
     """The worker wrote what is no record, or closed its pipe and lived on."""
@@ -65,9 +67,10 @@ class Disclaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """Kill the worker now."""
+    """Kill the worker: now, or once it has had the chance to write down where it `hangs`."""
 
     worker: int
+    hangs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,8 @@ class End:
     worker: int | None
     cause: Cause
 
+
+_HANGING: Final = frozenset({Cause.DEADLINE, Cause.SILENT})
 
 Intention = StartMold | Spawn | Assign | Disclaim | Kill | Retire | End
 
@@ -194,11 +199,11 @@ class Fleet:
         return [Disclaim(worker=number, run=run)]
 
     def overdue(self, run: str, cause: Cause) -> list[Intention]:
-        """A run's deadline, memory ceiling or grace is over; what has been revoked is not blamed for being slow."""
+        """A limit of a run has been passed; what has been revoked is not blamed for being slow."""
         number = self._running.get(run)
         if number is None:
             return []
-        if cause is Cause.DEADLINE and self._workers[number].revoked:
+        if cause in _HANGING and self._workers[number].revoked:
             cause = Cause.REVOKED
         return self._kill(number, cause)
 
@@ -315,7 +320,7 @@ class Fleet:
             one.killed_for = cause  # the first cause is the true one
         if one.run is None and one.phase is not Phase.STARTING:
             one.phase = Phase.LEAVING
-        return [Kill(worker=worker)]
+        return [Kill(worker=worker, hangs=cause in _HANGING)]
 
     def _end(self, one: _Worker, worker: int, cause: Cause) -> End:
         if one.run is None:

@@ -19,6 +19,7 @@ from consumer.briefing import briefing
 from consumer.evidence import Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Cause
+from consumer.forbearance import Forbearance
 from consumer.handler import Run
 from consumer.pipe import Finished, Progress, Spend
 from consumer.spending import Keep, Spending
@@ -40,18 +41,26 @@ class _InlineLine:
     trial: Trial
     spending: Spending
     loop: asyncio.AbstractEventLoop
+    heartbeat: Forbearance | None = None
     taken: bool = False
     reports: int = 0
 
     def spend(self, tokens: int, usd: float) -> None:
         self.loop.call_soon_threadsafe(self._note, tokens, usd)  # a handler may be in a thread of its own making
 
+    def heard(self) -> None:
+        """The handler has given a sign of life, or waits for what is not in its power."""
+        if self.heartbeat is not None:
+            self.heartbeat.renew()
+
     def _note(self, tokens: int, usd: float) -> None:
+        self.heard()
         self.reports += 1
         hear(self.trial, Spend(run=self.trial.order.run, number=self.reports, tokens=tokens, usd=usd))
         self.spending.heard(self.reports, self.trial.spent)
 
     def progress(self, text: str) -> None:
+        self.heard()
         hear(self.trial, Progress(run=self.trial.order.run, text=clip(str(text), MAX_MESSAGE)))
 
     def lost(self) -> bool:
@@ -161,12 +170,20 @@ class Inline:
         handling = loop.create_task(self._handle(order, line))
         under_way = _UnderWay(line=line, handling=handling, abandoned=loop.create_future())
         self._runs[order.run] = under_way
-        deadline = loop.call_later(order.deadline, self._overdue, under_way)
+        deadline = loop.call_later(order.deadline, self._overdue, under_way, Cause.DEADLINE)
+        if order.heartbeat > 0:
+            line.heartbeat = Forbearance(
+                order.heartbeat,
+                lambda: self._overdue(under_way, Cause.SILENT),
+                listen=lambda: line.heard() if spending.pending else None,
+            )
         try:
             ends: list[asyncio.Future[Any]] = [handling, under_way.abandoned]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             deadline.cancel()
+            if line.heartbeat is not None:
+                line.heartbeat.cancel()
             if under_way.grace is not None:
                 under_way.grace.cancel()
             if under_way.patience is not None:
@@ -202,8 +219,8 @@ class Inline:
     def _is_cancelled(self, run: str) -> bool:
         return run in self._runs and self._runs[run].cause is not Cause.FINISHED
 
-    def _overdue(self, under_way: _UnderWay) -> None:
-        self._cancel(under_way, Cause.REVOKED if under_way.line.taken else Cause.DEADLINE)
+    def _overdue(self, under_way: _UnderWay, cause: Cause) -> None:
+        self._cancel(under_way, Cause.REVOKED if under_way.line.taken else cause)
 
     @staticmethod
     def _cancel(under_way: _UnderWay, cause: Cause) -> None:

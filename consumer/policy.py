@@ -35,6 +35,8 @@ class Policy:
     backoff_base: float = 30.0
     backoff_cap: float = 3600.0
     run_deadline: float = 300.0
+    heartbeat: float = 0.0
+    """How long a run may say nothing (`run.progress`, `run.spend`); 0 for as long as it likes."""
     memory_limit: int = 512 << 20
     on_exhausted: OnExhausted = OnExhausted.QUARANTINE
     permanent: frozenset[str] = frozenset()
@@ -86,6 +88,8 @@ def _value(key: str, value: Any) -> Any:
         case "max_interruptions":
             return _whole(value, least=0)
         case "backoff_base" | "backoff_cap":
+            return knobs.duration(value)
+        case "heartbeat":
             return knobs.duration(value)
         case "run_deadline" | "max_wait":
             return _positive(knobs.duration(value))

@@ -10,7 +10,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from consumer.briefing import briefing
@@ -19,9 +18,10 @@ from consumer.evidence import Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
 from consumer.leash import Leash
-from consumer.pipe import Finished, Lost, Measured, Noted, Progress, Ready, Record, Spend
+from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spend
 from consumer.spawn import Blueprint
-from consumer.spending import Keep, Spending
+from consumer.spending import Keep
+from consumer.underway import UnderWay
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -31,22 +31,6 @@ _log: Final = logging.getLogger("consumer.pool")
 _MEMORY_INTERVAL: Final = 0.05
 _PIPE_PATIENCE: Final = 1.0
 """Seconds from the end of a worker's pipe to its own, if it is dying; after that it is killed."""
-
-
-@dataclass(slots=True)
-class _Open:
-    """An order that has no report yet."""
-
-    order: RunOrder
-    report: asyncio.Future[RunReport]
-    started: Callable[[int], None] | None = None
-    revoked_with: Outcome | None = None
-    trial: Trial | None = None
-    leash: Leash | None = None
-    death: Death | None = None
-    deadline: asyncio.TimerHandle | None = None
-    grace: asyncio.TimerHandle | None = None
-    spending: Spending | None = None
 
 
 class Pool:
@@ -65,8 +49,8 @@ class Pool:
             act=self._act,
             died=self._on_death,
         )
-        self._open: dict[str, _Open] = {}
-        self._by_worker: dict[int, _Open] = {}
+        self._open: dict[str, UnderWay] = {}
+        self._by_worker: dict[int, UnderWay] = {}
         self._todo: deque[Intention] = deque()
         self._acting = False
         self._look: asyncio.TimerHandle | None = None
@@ -134,28 +118,19 @@ class Pool:
         self, order: RunOrder, *, started: Callable[[int], None] | None = None, spent: Keep | None = None
     ) -> RunReport:
         """Run one order to its end; waits for a worker if all are busy. `started` gets that one's process id."""
-        entry = _Open(order=order, report=asyncio.get_running_loop().create_future(), started=started)
-        entry.spending = Spending(order.ticket, spent, lambda number: self._acknowledge(entry, number))
+        entry = UnderWay(order, started=started, spent=spent, overdue=self._overdue)
         if order.run in self._open:
             raise ValueError(f"run {order.run} is under way already")
         self._open[order.run] = entry
         self._act(self._fleet.ordered(order.run))
-        report = await entry.report
-        await entry.spending.settled()
-        return report
+        return await entry.report()
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: told at once, killed after `grace` seconds, reported with `outcome`."""
         entry = self._open.get(run)
         if entry is None:
             return
-        entry.revoked_with = outcome
-        if entry.trial is not None:
-            entry.trial.revoked_with = outcome
-        if entry.grace is not None:
-            entry.grace.cancel()
-        loop = asyncio.get_running_loop()
-        entry.grace = loop.call_later(grace, lambda: self._act(self._fleet.overdue(run, Cause.REVOKED)))
+        entry.revoke(outcome, grace)
         self._act(self._fleet.revoked(run))
 
     async def stop(self) -> None:
@@ -186,18 +161,14 @@ class Pool:
                 # A thread that a handler left behind may still speak when its run is over.
                 if entry is not None and trial is not None and run == entry.order.run:
                     hear(trial, record)
-                    if isinstance(record, Spend) and entry.spending is not None:
+                    entry.heard()
+                    if isinstance(record, Spend):
                         entry.spending.heard(record.number, trial.spent)
             case Measured():
                 if trial is not None:
                     hear(trial, record)
             case _:
                 self.on_nonsense(leash, f"{type(record).__name__} out of turn")
-
-    @staticmethod
-    def _acknowledge(entry: _Open, number: int) -> None:
-        if entry.leash is not None and not entry.leash.closed:
-            entry.leash.send(Noted(run=entry.order.run, number=number))
 
     def on_nonsense(self, leash: Leash, why: str) -> None:
         """Give a worker whose pipe is of no use a moment to die of what it is dying of, then kill it."""
@@ -250,17 +221,12 @@ class Pool:
         finally:
             self._acting = False
 
-    def _assign(self, leash: Leash, entry: _Open) -> None:
+    def _assign(self, leash: Leash, entry: UnderWay) -> None:
         order, loop = entry.order, asyncio.get_running_loop()
         leash.read_output()
         leash.output.forget()
         leash.runs += 1
-        # The deadline comes first: an order that stalls the sending itself is late all the same.
-        entry.deadline = loop.call_later(
-            order.deadline, lambda: self._act(self._fleet.overdue(order.run, Cause.DEADLINE))
-        )
-        entry.leash = leash
-        entry.trial = Trial(
+        trial = Trial(
             order=order,
             build=self.build,
             worker=leash.pid,
@@ -268,12 +234,20 @@ class Pool:
             begun=loop.time(),
             revoked_with=entry.revoked_with,
         )
+        entry.begin(leash, trial)  # the deadline comes first: an order that stalls the sending itself is late, too
         self._by_worker[leash.worker] = entry
         if self._look is None:
             self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
         if entry.started is not None:
             entry.started(leash.pid)
         leash.send(briefing(order))
+
+    def _overdue(self, run: str, cause: Cause) -> None:
+        """A limit has passed; what the worker has said meanwhile comes first, should we have been the slow ones."""
+        entry = self._open.get(run)
+        if entry is not None and entry.leash is not None:
+            entry.leash.read()
+        self._act(self._fleet.overdue(run, cause))
 
     def _look_at_memory(self) -> None:
         """Kill what is over its ceiling now; what was over it and has come down again is no business of ours."""
@@ -284,15 +258,12 @@ class Pool:
             now = entry.leash.resident()
             entry.trial.peak = max(entry.trial.peak, now)
             if now > entry.order.memory_limit:
-                self._act(self._fleet.overdue(entry.order.run, Cause.MEMORY))
+                self._overdue(entry.order.run, Cause.MEMORY)
         if self._by_worker:
             self._look = asyncio.get_running_loop().call_later(_MEMORY_INTERVAL, self._look_at_memory)
 
     def _end(self, end: End) -> None:
         entry = self._open.pop(end.run)
-        for timer in (entry.deadline, entry.grace):
-            if timer is not None:
-                timer.cancel()
         if entry.trial is None or entry.leash is None:
             taken = entry.revoked_with if end.cause is Cause.REVOKED else None
             report = unstarted(taken or Outcome.RELEASED, end.cause.value, now=time.time())
@@ -300,8 +271,7 @@ class Pool:
             del self._by_worker[entry.leash.worker]
             now = asyncio.get_running_loop().time()
             report = conclude(entry.trial, end.cause, entry.death, entry.leash.output.tail, now)
-        if not entry.report.done():  # its waiter may have been cancelled, against the rules
-            entry.report.set_result(report)
+        entry.end(report)
 
 
 _SPEAKABLE: Final = frozenset(

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     backoff_base: Duration = Field(30.0, description="first backoff, doubled with each attempt, duration")
     backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
     run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
+    heartbeat: Duration = Field(
+        0.0, ge=0, description="how long a run may say nothing before it is killed, duration; 0: as long as it likes"
+    )
     memory_limit: Size = Field(512 << 20, gt=0, description="current memory of one worker, size")
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
@@ -163,6 +166,7 @@ class Settings(BaseSettings):
                 backoff_base=self.backoff_base,
                 backoff_cap=self.backoff_cap,
                 run_deadline=self.run_deadline,
+                heartbeat=self.heartbeat,
                 memory_limit=self.memory_limit,
             ),
             self.kinds,

@@ -30,12 +30,17 @@ class Spending:
         self._kept = 0
         self._keeping: asyncio.Task[None] | None = None
 
+    @property
+    def pending(self) -> bool:
+        """Whether a report waits to become durable."""
+        return self._keeping is not None and not self._keeping.done()
+
     def heard(self, number: int, total: Spent) -> None:
         """Take report `number`; `total` is what the run has spent with it."""
         self._number, self._total = number, total
         if self._keep is None:
             self._acknowledge(number)
-        elif self._keeping is None or self._keeping.done():
+        elif not self.pending:
             self._keeping = asyncio.get_running_loop().create_task(self._keep_all(self._keep), name="spending")
 
     async def settled(self) -> None:

@@ -34,6 +34,7 @@ NAMES: Final = frozenset(
         "fence",
         "fence_retention",
         "handler",
+        "heartbeat",
         "isolation",
         "kinds",
         "lane",

@@ -16,6 +16,7 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 from consumer.pipe import Finished, Measured, Record, Spend, encode
 
 FORK_GATE = "TEST_FORK_GATE"
+BIRTH_GATE = "TEST_BIRTH_GATE"
 MOLD_GATE = "TEST_MOLD_GATE"
 _left_behind: list[asyncio.Task[None]] = []
 
@@ -28,7 +29,15 @@ def _stall_once(gate: str) -> None:
         time.sleep(600)
 
 
+def _wait_once(gate: str) -> None:
+    """If the file that `gate` names is there, wait until somebody takes it away."""
+    path = os.environ.get(gate)
+    while path is not None and Path(path).exists():
+        time.sleep(0.01)
+
+
 # A child that inherits a held lock, and a mold that stands still before it has told of the child.
+os.register_at_fork(after_in_child=lambda: _wait_once(BIRTH_GATE))
 os.register_at_fork(
     after_in_child=lambda: _stall_once(FORK_GATE),
     after_in_parent=lambda: _stall_once(MOLD_GATE),
@@ -52,6 +61,14 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             run.progress("deaf")
             while not Path(argument).exists():
                 time.sleep(0.01)
+        case "beat":  # until the file exists; says how often in another
+            gate, beats = map(Path, argument.split(" "))
+            number = 0
+            while not gate.exists():
+                number += 1
+                run.progress(f"beat {number}")
+                beats.write_text(str(number))
+                time.sleep(0.05)
         case "spike":
             spike = bytearray(400 << 20)
             spike[:: 1 << 12] = b"x" * len(spike[:: 1 << 12])
