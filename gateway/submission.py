@@ -1,0 +1,260 @@
+"""Submissions: how a request becomes a ticket that the broker has, or an answer that says why not.
+
+Owns reading a request's headers and the way from body to fate. Decides nothing: preflight admits or refuses, the
+publisher's fate accepts.
+"""
+
+import hashlib
+import re
+import time
+from typing import Any, Final, assert_never
+
+import orjson
+from aiohttp import web
+
+from gateway import answers, errors
+from gateway.admission import Facts, Refused, Rule
+from gateway.body import Body, NoRoom, read_body
+from gateway.confirm_channel import Fate
+from gateway.contract.envelope import Admission, Envelope
+from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, uuid7
+from gateway.door import DRAINING, Door
+from gateway.errors import Problem
+from gateway.preflight.examination import Passed
+from gateway.preflight.offload import Busy
+from gateway.preflight.ticket import Submission, Ticket
+from gateway.preflight.tokens import OutOfTime
+from gateway.serving import REQUEST_ID, invite, problem
+from gateway.tickets import Refusal
+from gateway.watch import Obstacle
+
+ANONYMOUS: Final = "anonymous"
+_KEY: Final = re.compile(r'"[\x20-\x21\x23-\x7e]{1,253}"|[\x21\x23-\x7e]{1,255}')
+"""A string of RFC 8941 as the Idempotency-Key draft has it, or the bare key that most clients send."""
+_JSON: Final = ("application/json", "application/problem+json", "application/*", "*/*")
+
+_RETRY_AFTER: Final[dict[str, int]] = {
+    Fate.CLOSED: 1,
+    Fate.TIMED_OUT: 1,
+    Fate.DISCONNECTED: 2,
+    Fate.NACKED: 2,
+    Fate.UNROUTABLE: 3,
+    Fate.NO_EXCHANGE: 3,
+    Fate.BLOCKED: 5,
+    Obstacle.UNSEEN: 2,
+    Obstacle.UNSETTLED: 3,
+    Obstacle.QUEUE_FULL: 5,
+}
+
+
+class Submissions:
+    """The handlers of a door's submissions."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def submit(self, request: web.Request) -> web.StreamResponse:
+        """Take a ticket in: 202 once the broker confirmed it."""
+        obstacle = self._door.obstacle()
+        if obstacle is not None:
+            return self._end(request, _closed(obstacle), outcome="unavailable")
+        return await self._examined(request, publish=True)
+
+    async def check(self, request: web.Request) -> web.StreamResponse:
+        """Say what `submit` would say of the ticket itself, and publish nothing."""
+        return await self._examined(request, publish=False)
+
+    async def _examined(self, request: web.Request, *, publish: bool) -> web.StreamResponse:
+        key, wrong = _idempotency_key(request)
+        if wrong is None and not _takes_json(request):
+            wrong = errors.not_acceptable()
+        if wrong is not None:
+            return self._end(request, wrong, outcome="refused")
+        declared = min(request.content_length or 0, self._door.limits.max_body_bytes)
+        with self._door.room.place() as place:
+            if not self._door.room.fits(declared, unfinished=False):
+                return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
+            await invite(request, self._door.limits.max_body_bytes)
+            body = await read_body(
+                request,
+                max_bytes=self._door.limits.max_body_bytes,
+                seconds=self._door.settings.body_deadline,
+                hold=place.hold,
+            )
+            match body:
+                case Body():
+                    return await self._judged(request, body, key, publish=publish)
+                case NoRoom():
+                    return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
+                case Refused() if _has_left(request, body):
+                    # Nobody is there to be turned away, and nothing to review.
+                    return self._end(request, errors.refused(body), outcome="left")
+                case Refused():
+                    return self._refuse(request, body, body=None, publish=publish)
+                case _:
+                    assert_never(body)
+
+    async def _judged(self, request: web.Request, body: Body, key: str | None, *, publish: bool) -> web.StreamResponse:
+        self._door.metrics.body_bytes.observe(len(body.content))
+        started = time.perf_counter()
+        verdict = await self._door.examiner.examine(
+            Submission(
+                body=body.content,
+                content_type=request.headers.get("Content-Type"),
+                kind=_kind_beside(request),
+            )
+        )
+        self._door.metrics.check_seconds.labels(rule="all").observe(time.perf_counter() - started)
+        match verdict:
+            case Passed():
+                return await self._passed(request, body, key, verdict, publish=publish)
+            case Refused():
+                return self._refuse(request, verdict, body=body.content, publish=publish)
+            case Busy() | OutOfTime():
+                return self._end(request, errors.overloaded("preflight"), outcome="unavailable")
+            case _:
+                assert_never(verdict)
+
+    async def _passed(
+        self, request: web.Request, body: Body, key: str | None, passed: Passed, *, publish: bool
+    ) -> web.StreamResponse:
+        ticket, facts = passed.ticket, passed.admission.facts
+        if ticket.id is not None and key is not None:
+            wrong = errors.bad_idempotency_key(
+                "The ticket has an id of its own, which already makes a repetition safe: send the id or the key."
+            )
+            return self._end(request, wrong, outcome="refused", kind=ticket.kind)
+        for rule in passed.admission.marked:
+            self._door.metrics.refusals.labels(rule=rule, mode="margin").inc()
+        if facts.tokens is not None:
+            self._door.metrics.tokens.observe(facts.tokens.tokens)
+        received = time.time()
+        admission = _admission(facts, received)
+        if not publish:
+            return self._answer(
+                answers.receipt(None, admission, received, passed), ticket.kind, outcome="checked", status=200
+            )
+        envelope = Envelope(
+            ticket=_ticket_id(ticket, key),
+            kind=ticket.kind,
+            body=body.content,
+            content_type=request.headers.get("Content-Type", "application/octet-stream"),
+            submitted_at=received,
+            admission=admission,
+            traceparent=request.headers.get("traceparent"),
+            tracestate=request.headers.get("tracestate"),
+        )
+        digest = "" if ticket.id is None and key is None else _contents_digest(ticket)
+        known = self._door.tickets.accepted_as(envelope.ticket)
+        if known is not None and known != digest:
+            taken = errors.id_taken() if key is None else errors.key_reused()
+            return self._end(request, taken, outcome="refused", kind=ticket.kind)
+        # A repetition is published again: whether the first one is still there, only the broker knows. The fence drops
+        # the copy.
+        fate = await self._door.tickets.submit(envelope, digest=digest)
+        if fate is not Fate.CONFIRMED:
+            return self._end(request, _closed(fate), outcome="unavailable", kind=ticket.kind)
+        answer = self._answer(
+            answers.receipt(envelope.ticket, admission, received, passed), ticket.kind, outcome="accepted", status=202
+        )
+        answer.headers["Location"] = f"/v1/tickets/{envelope.ticket}"
+        return answer
+
+    def _refuse(self, request: web.Request, refusal: Refused, *, body: bytes | None, publish: bool) -> web.Response:
+        what = errors.refused(refusal)
+        if not publish:  # a dry run turned nobody away: nothing to review
+            return self._end(request, what, outcome="checked")
+        kind = refusal.facts.kind or _kind_beside(request)
+        for violation in refusal.violations:
+            self._door.metrics.refusals.labels(rule=violation.rule, mode="enforce").inc()
+        self._door.tickets.refuse(
+            Refusal(
+                request_id=request[REQUEST_ID],
+                client=ANONYMOUS,
+                kind=kind if kind is not None and is_kind(kind) else None,
+                status=what.status,
+                violations=[errors.violation_document(violation) for violation in refusal.violations],
+                size=refusal.facts.bytes or request.content_length or 0,  # what was not read was at least declared
+                body=body,
+            )
+        )
+        return self._end(request, what, outcome="refused")
+
+    def _answer(self, value: dict[str, Any], kind: str, *, outcome: str, status: int) -> web.Response:
+        self._count(outcome, kind)
+        return answers.document(value, status=status)
+
+    def _end(self, request: web.Request, what: Problem, *, outcome: str, kind: str | None = None) -> web.Response:
+        self._count(outcome, kind)
+        return problem(request, what)
+
+    def _count(self, outcome: str, kind: str | None) -> None:
+        self._door.metrics.requests.labels(outcome=outcome, kind=self._door.metrics.kind(kind)).inc()
+
+
+def _closed(obstacle: Fate | Obstacle | str) -> Problem:
+    if obstacle == DRAINING:
+        return errors.draining()
+    if obstacle is Fate.OVERLOADED:
+        return errors.overloaded("inflight_publishes")
+    return errors.not_accepted(str(obstacle), _RETRY_AFTER[obstacle])
+
+
+def _has_left(request: web.Request, refusal: Refused) -> bool:
+    broken = any(violation.rule is Rule.BODY_BROKEN for violation in refusal.violations)
+    return broken and request.transport is None
+
+
+def _takes_json(request: web.Request) -> bool:
+    accepted = ",".join(request.headers.getall("Accept", ()))
+    if not accepted.strip():
+        return True
+    ranges = (part.split(";")[0].strip().lower() for part in accepted.split(","))
+    return any(named in _JSON for named in ranges)
+
+
+def _kind_beside(request: web.Request) -> str | None:
+    return request.query.get("kind") or request.headers.get("Lazaretto-Kind")
+
+
+def _idempotency_key(request: web.Request) -> tuple[str | None, Problem | None]:
+    given = request.headers.getall("Idempotency-Key", ())
+    if not given:
+        return None, None
+    if len(given) > 1:
+        return None, errors.bad_idempotency_key("The header occurs more than once.")
+    if _KEY.fullmatch(given[0]) is None:
+        return None, errors.bad_idempotency_key("A key has 1 to 255 visible ASCII characters, with or without quotes.")
+    return given[0].removeprefix('"').removesuffix('"'), None
+
+
+def _ticket_id(ticket: Ticket, key: str | None) -> TicketId:
+    """The client's own id, else the one its key stands for, else a new one."""
+    if ticket.id is not None:
+        return TicketId(ticket.id)
+    return TicketId(uuid7()) if key is None else idempotent_ticket_id(ANONYMOUS, key)
+
+
+def _contents_digest(ticket: Ticket) -> str:
+    """Return a digest of what a ticket says, however it was wrapped: multipart boundaries change by themselves."""
+    attributes = orjson.dumps(ticket.attributes, option=orjson.OPT_SORT_KEYS)
+    parts: list[str | bytes] = [ticket.kind, ticket.subject or "", ticket.text, attributes]
+    for attachment in ticket.attachments:
+        parts += [attachment.name, attachment.content_type, attachment.content]
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
+
+
+def _admission(facts: Facts, now: float) -> Admission:
+    return Admission(
+        bytes=facts.bytes,
+        charset=facts.charset or "utf-8",
+        tokens=0 if facts.tokens is None else facts.tokens.tokens,
+        exact=facts.tokens is not None and facts.tokens.exact,
+        attachments=len(facts.attachments),
+        client=ANONYMOUS,
+        admitted_at=now,
+    )
