@@ -7,7 +7,7 @@ counters: their meaning differs between versions.
 from dataclasses import dataclass
 
 from consumer.policy import OnExhausted, Policy
-from gateway.contract.envelope import Envelope, Malformed
+from gateway.contract.envelope import Envelope, Malformed, Spent
 from gateway.contract.outcomes import Outcome, Reason
 
 
@@ -87,9 +87,22 @@ def _exhausted(item: Envelope, policy: Policy, now: float) -> tuple[Reason, str]
             Reason.INTERRUPTIONS_EXHAUSTED,
             f"came back uncharged {returns} times, {policy.max_interruptions} is the limit",
         )
+    if (over := overspent(item.spent, policy)) is not None:
+        return Reason.OVERSPENT, over
     if item.waiting_since and now - item.waiting_since > policy.max_wait:
         return Reason.DEPENDENCY, waited(now - item.waiting_since, policy)
     return None
+
+
+def overspent(spent: Spent, policy: Policy) -> str | None:
+    """Say by how much an item's runs exceed what its kind may spend; None where they do not."""
+    budget = policy.max_spend
+    found = []
+    if budget.tokens and spent.tokens > budget.tokens:
+        found.append(f"{spent.tokens} tokens, {budget.tokens} is the limit")
+    if budget.usd and spent.usd > budget.usd:
+        found.append(f"{spent.usd:g} USD, {budget.usd:g} is the limit")
+    return f"its runs have spent {' and '.join(found)}" if found else None
 
 
 def waited(seconds: float, policy: Policy) -> str:

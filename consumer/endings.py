@@ -5,7 +5,7 @@ import time
 from consumer.execution import RunOrder, RunReport
 from consumer.policy import Policy
 from consumer.verdict import Ending
-from gateway.contract.envelope import Envelope
+from gateway.contract.envelope import Envelope, Spent
 from gateway.contract.history import RunRecord
 from gateway.contract.ids import uuid7
 from gateway.contract.outcomes import Outcome
@@ -60,15 +60,15 @@ def ended(envelope: Envelope, report: RunReport, node: str) -> Ending:
     )
 
 
-def vanished(envelope: Envelope, outcome: Outcome) -> Ending:
-    """Return the ending of a run whose holder is gone, `outcome` being lost or outage."""
+def vanished(envelope: Envelope, outcome: Outcome, spent: Spent) -> Ending:
+    """Return the ending of a run whose holder is gone, `outcome` being lost or outage; `spent` is on its record."""
     record = RunRecord(attempt=envelope.attempt, outcome=outcome, started=time.time(), code="holder vanished")
     sentence = (
         "its holder lost the broker's connection"
         if outcome is Outcome.OUTAGE
         else "whoever held it vanished without a word: the node died, or was killed"
     )
-    return Ending(outcome=outcome, record=record, detail=sentence)
+    return Ending(outcome=outcome, record=record, detail=sentence, spent=spent)
 
 
 def unstarted(envelope: Envelope, node: str) -> Ending:

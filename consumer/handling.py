@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from consumer import metrics
+from consumer.account import Account
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.endings import ended, is_stranger, order, unstarted, vanished
 from consumer.execution import Executor, RunReport
@@ -22,6 +23,7 @@ from consumer.policy import Policies, Policy
 from consumer.session import Delivery, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement, digest_of
+from consumer.suspicion import suspicion
 from consumer.verdict import Decision, Ending, decide, end_at_claim, pardon
 from gateway.contract.envelope import Envelope, Malformed, decode, malformed_by
 from gateway.contract.ids import uuid7
@@ -57,7 +59,8 @@ class Handling:
         self._heart = heart
         self._is_withdrawing = is_withdrawing
         self._outage_window = outage_window
-        self._policies: Policies = settings.policies
+        self.policies: Policies = settings.policies
+        """What is allowed now; each delivery keeps the policy that it was claimed with."""
         self.patience = Patience()
         self.running: dict[str, Link] = {}
         """Runs under way, each with the session that its claim hangs on."""
@@ -90,7 +93,7 @@ class Handling:
 
     async def _claim_and_settle(self, link: Link, delivery: Delivery) -> None:
         item = decode(delivery.wire)
-        policy = self._policies.of(item.kind)
+        policy = self.policies.of(item.kind)
         licensed = claim(
             item, redelivered=delivery.redelivered, policy=policy, outage_window=self._outage_window(), now=time.time()
         )
@@ -103,7 +106,8 @@ class Handling:
                 await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
             case Reclaim(envelope=envelope, outcome=outcome):
                 metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
-                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome))
+                spent = await self._account(link, envelope).known()
+                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome, spent))
             case Run(envelope=envelope):
                 await self._run(link, delivery, envelope, policy)
             case Quarantine():
@@ -158,8 +162,10 @@ class Handling:
         if link.session.is_lost:
             raise SessionLost("the claim is gone")
         ordered = order(envelope, self.patience.within(policy))
+        account = self._account(link, envelope)
 
         def tell(worker: int) -> None:
+            account.open(ordered.deadline)
             metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
             event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp, pid=worker)
             if self._settings.lane is Lane.WORK:
@@ -167,7 +173,7 @@ class Handling:
 
         self.running[ordered.run] = link
         try:
-            return await self._executor.run(ordered, started=tell)
+            return await self._executor.run(ordered, started=tell, spent=account.keep)
         finally:
             del self.running[ordered.run]
 
@@ -197,7 +203,8 @@ class Handling:
         if done is None:
             metrics.FENCE_DROPS.inc()
             return
-        metrics.count(self._kind(envelope), done)
+        became = suspicion(envelope, done)
+        metrics.count(self._kind(envelope), done, became)
         event(
             log,
             f"run.{done.outcome}" if done.outcome else "claim.refused",
@@ -209,9 +216,13 @@ class Handling:
             reason=done.reason or "-",
             code=(done.record and done.record.code) or "-",
             delay=round(done.delay, 2),
+            suspicion=became or "-",
             detail=done.detail or "-",
         )
 
+    def _account(self, link: Link, envelope: Envelope) -> Account:
+        return Account(self._settlement, self._fence, link, envelope)
+
     def _kind(self, envelope: Envelope) -> str:
         """Return a metric label for the kind: anybody may invent kinds, a label may not grow with them."""
-        return envelope.kind if envelope.kind in self._policies.by_kind else "other"
+        return envelope.kind if envelope.kind in self.policies.by_kind else "other"

@@ -4,6 +4,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from consumer.suspicion import Suspicion
 from consumer.verdict import Decision
 from gateway.contract.journal import Verdict
 from gateway.contract.outcomes import CHARGED, Outcome
@@ -32,22 +33,28 @@ RETRY_DELAY = Histogram(
 )
 SUSPECTS = Counter("lazaretto_suspects", "Items in and out of suspicion", ["verdict"], registry=REGISTRY)
 POISON = Counter("lazaretto_poison_items", "Items whose budget was used up", ["kind"], registry=REGISTRY)
+DISCARDED = Counter(
+    "lazaretto_discarded",
+    "Items that ended in a journal record, because their kind says so",
+    ["kind", "reason"],
+    registry=REGISTRY,
+)
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 
-def count(kind: str, done: Decision) -> None:
-    """Count one settled decision under a bounded label for its kind."""
+def count(kind: str, done: Decision, became: Suspicion | None) -> None:
+    """Count one settled decision, and what `became` of a suspicion, under a bounded label for its kind."""
     if done.outcome is not None:
         RUNS_FINISHED.labels(kind, done.outcome).inc()
         if done.outcome in CHARGED:
             CHARGES.labels(kind, done.outcome).inc()
         elif done.outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}:
             INTERRUPTIONS.labels(kind, done.outcome).inc()
+    if became is not None:
+        SUSPECTS.labels(became).inc()
     if done.verdict in {Verdict.RETRY, Verdict.RELEASE}:
         RETRY_DELAY.observe(done.delay)
-        if done.suspect:
-            SUSPECTS.labels("isolated").inc()
     elif done.verdict in {Verdict.QUARANTINE, Verdict.DISCARD}:
         POISON.labels(kind).inc()
-        if done.outcome in {Outcome.CRASHED, Outcome.MEMORY, Outcome.LOST}:
-            SUSPECTS.labels("convicted").inc()
+    if done.verdict is Verdict.DISCARD:
+        DISCARDED.labels(kind, done.reason or "-").inc()

@@ -97,7 +97,7 @@ class Claims:
             case Discard(envelope=envelope, reason=reason, detail=detail):
                 ended = end_at_claim(envelope, Verdict.DISCARD, reason, detail)
             case Reclaim(envelope=envelope, outcome=outcome):
-                ended = self._decided(envelope, vanished(envelope, outcome))
+                ended = self._decided(envelope, vanished(envelope, outcome, Spent()))
             case Quarantine():
                 raise AssertionError("a quarantined item is an envelope or malformed")
             case _:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from gateway.contract import knobs
+from gateway.contract.envelope import MAX_SPENT, Spent
+from gateway.contract.ids import is_kind
 
 N = TypeVar("N", int, float)
 
@@ -32,6 +34,8 @@ class Policy:
     """Uncharged returns in one generation; waits for a dependency are no part of them."""
     max_wait: float = 86400.0
     """How long an item may wait for a dependency without a charged run in between."""
+    max_spend: Spent = field(default_factory=Spent)
+    """What the runs of an item may report together; 0 is no limit."""
     backoff_base: float = 30.0
     backoff_cap: float = 3600.0
     run_deadline: float = 300.0
@@ -41,6 +45,8 @@ class Policy:
     on_exhausted: OnExhausted = OnExhausted.QUARANTINE
     permanent: frozenset[str] = frozenset()
     """Names of exception classes that are hopeless: one attempt, then quarantine."""
+    convict_in_isolation: bool = False
+    """Whether the second death of an item, in isolation, is enough, also where attempts remain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +67,49 @@ _STATION_KEYS = frozenset({"owner", "review_within"})
 
 def read(default: Policy, kinds: Mapping[str, Any]) -> Policies:
     """Return the policies of a `[kinds."..."]` table; raises ValueError with one line for each mistake."""
-    mistakes: list[str] = []
-    by_kind: dict[str, Policy] = {}
+    by_kind, mistakes = {}, contradictions(default)
     for kind, table in kinds.items():
-        if not isinstance(table, Mapping):
-            mistakes.append(f'kinds."{kind}" is no table')
-            continue
-        changes: dict[str, Any] = {}
-        for key, value in table.items():
-            if key in _STATION_KEYS:
-                continue
-            try:
-                changes[key] = _value(key, value)
-            except (ValueError, TypeError) as error:
-                mistakes.append(f'kinds."{kind}".{key}: {error}')
+        changes, found = _changes(kind, table, default)
         by_kind[kind] = replace(default, **changes)
+        if not found and contradictions(by_kind[kind]) != contradictions(default):
+            found = [f'kinds."{kind}": {sentence}' for sentence in contradictions(by_kind[kind])]
+        mistakes += found
     if mistakes:
         raise ValueError("\n".join(mistakes))
     return Policies(default=default, by_kind=by_kind)
+
+
+def mistakes_in(kinds: Mapping[str, Any]) -> list[str]:
+    """Return one line for each mistake that a `[kinds."..."]` table has by itself, whatever the defaults are."""
+    return [mistake for kind, table in kinds.items() for mistake in _changes(kind, table, Policy())[1]]
+
+
+def contradictions(policy: Policy) -> list[str]:
+    """Return a sentence for each pair of rules of which one undoes the other."""
+    cap, base = policy.backoff_cap, policy.backoff_base
+    return (
+        [f"backoff_cap ({cap:g} s) is below backoff_base ({base:g} s): no delay would ever grow"] if cap < base else []
+    )
+
+
+def _changes(kind: str, table: Any, default: Policy) -> tuple[dict[str, Any], list[str]]:
+    """Return what one kind's table changes, and one line for each of its mistakes."""
+    changes: dict[str, Any] = {}
+    mistakes: list[str] = []
+    if not is_kind(kind):
+        mistakes.append(
+            f'kinds."{kind}" is no kind: write 1 to 64 of a-z 0-9 . _ -, the first of them a letter or a digit'
+        )
+    if not isinstance(table, Mapping):
+        return changes, [*mistakes, f'kinds."{kind}" is no table']
+    for key, value in table.items():
+        if key in _STATION_KEYS:
+            continue
+        try:
+            changes[key] = _spend(value, default.max_spend) if key == "max_spend" else _value(key, value)
+        except (ValueError, TypeError) as error:
+            mistakes.append(f'kinds."{kind}".{key}: {error}')
+    return changes, mistakes
 
 
 def _value(key: str, value: Any) -> Any:
@@ -101,9 +132,24 @@ def _value(key: str, value: Any) -> Any:
             if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
                 raise ValueError('write a list of exception classes such as ["ValueError"]')
             return frozenset(value)
+        case "convict_in_isolation":
+            if value not in (True, False):
+                raise ValueError("write true or false")
+            return bool(value)
         case _:
             known = ", ".join(sorted({item.name for item in fields(Policy)} | _STATION_KEYS))
-            raise ValueError(f"is no policy; known are {known}")
+            hint = "; a kind with a dot in its name needs quotes" if isinstance(value, Mapping) else ""
+            raise ValueError(f"is no policy; known are {known}{hint}")
+
+
+def _spend(value: Any, default: Spent) -> Spent:
+    """Read a budget; what it does not name is as it is for all kinds."""
+    if not isinstance(value, Mapping) or not value or not value.keys() <= {"tokens", "usd"}:
+        raise ValueError("write { tokens = 200000, usd = 1.5 }, or one of the two")
+    usd = value.get("usd", default.usd)
+    if not isinstance(usd, int | float) or isinstance(usd, bool) or not 0 <= usd <= MAX_SPENT:
+        raise ValueError("write an amount such as usd = 1.5; 0 is no limit")
+    return Spent(tokens=_whole(value.get("tokens", default.tokens), least=0), usd=float(usd))
 
 
 def _positive(value: N) -> N:

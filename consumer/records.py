@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from consumer.suspicion import suspicion
 from consumer.verdict import Decision
 from gateway.contract.envelope import Envelope
+from gateway.contract.history import RunRecord
 from gateway.contract.journal import Event, EventName, Verdict
 from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
@@ -50,7 +52,9 @@ def of(
             "to_lane": decision.lane,
             **data,
         }
-        tell(_NAMES.get(decision.outcome, EventName.FINISHED), facts)
+        if (became := suspicion(envelope, decision)) is not None:
+            facts["suspicion"] = became
+        tell(_name(decision.outcome, decision.record), facts)
     if decision.outcome is Outcome.INADMISSIBLE:
         evidence = data.get("evidence") or {}
         refusal = {"violations": evidence.get("violations", []), "bytes": len(envelope.body), "lane": lane}
@@ -61,6 +65,12 @@ def of(
     elif decision.verdict is Verdict.DISCARD:
         tell(EventName.DISCARDED, ended)
     return found
+
+
+def _name(outcome: Outcome, run: RunRecord) -> EventName:
+    if outcome is Outcome.OVERSPENT and run.worker == 0:  # whoever has seen a run end names its worker
+        return EventName.CLAIMED
+    return _NAMES.get(outcome, EventName.FINISHED)
 
 
 _NAMES: Final = {

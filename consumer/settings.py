@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from consumer import policy
 from consumer.policy import Policies, Policy
 from gateway.contract import knobs
+from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.topology import Lane, Topology
 
 Duration = Annotated[float, BeforeValidator(knobs.duration)]
@@ -53,8 +54,8 @@ class Settings(BaseSettings):
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
     handler: str = Field("", validate_default=True, description="package.module:function to run for each ticket")
     lane: Lane = Field(Lane.WORK, description="work or suspects (the isolation lane)")
-    workers: int = Field(
-        0, ge=0, description="worker processes; default: one per core in the work lane, one for suspects"
+    workers: int | None = Field(
+        None, ge=0, description="worker processes, 0 takes nothing; default: one per core, in the isolation lane one"
     )
     isolation: Isolation = Field(
         Isolation.PROCESS, description="process or inline (async handlers that need no isolation)"
@@ -68,6 +69,11 @@ class Settings(BaseSettings):
     max_crashes: int = Field(3, ge=1, description="runs of an item that may end with a dead worker")
     max_interruptions: int = Field(20, ge=0, description="uncharged returns of an item")
     max_wait: Duration = Field(86400.0, gt=0, description="wait of an item for a dependency that is down, duration")
+    max_spend_tokens: int = Field(0, ge=0, le=MAX_SPENT, description="tokens that an item may cost; 0: no limit")
+    max_spend_usd: float = Field(0.0, ge=0, le=MAX_SPENT, description="US dollars that an item may cost; 0: no limit")
+    convict_in_isolation: bool = Field(
+        default=False, description="on or off: an item's second death, in isolation, is enough"
+    )
     backoff_base: Duration = Field(30.0, description="first backoff, doubled with each attempt, duration")
     backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
     run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
@@ -149,8 +155,8 @@ class Settings(BaseSettings):
 
     @property
     def slots(self) -> int:
-        """Runs at once."""
-        if self.workers:
+        """Runs at once; 0 where the node is to take nothing."""
+        if self.workers is not None:
             return self.workers
         return 1 if self.lane is Lane.SUSPECTS else os.cpu_count() or 1
 
@@ -163,6 +169,8 @@ class Settings(BaseSettings):
                 max_crashes=self.max_crashes,
                 max_interruptions=self.max_interruptions,
                 max_wait=self.max_wait,
+                max_spend=Spent(tokens=self.max_spend_tokens, usd=self.max_spend_usd),
+                convict_in_isolation=self.convict_in_isolation,
                 backoff_base=self.backoff_base,
                 backoff_cap=self.backoff_cap,
                 run_deadline=self.run_deadline,
@@ -190,6 +198,8 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settin
         settings = Settings(**{**given, **overrides})
     except ValidationError as error:
         mistakes += [f"{knobs.PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors()]
+        kinds = given.get("kinds")
+        mistakes += policy.mistakes_in(kinds) if isinstance(kinds, dict) else []
         raise SettingsInvalid("\n".join(mistakes)) from error
     mistakes += _contradictions(settings)
     if mistakes:
@@ -224,6 +234,6 @@ def _contradictions(settings: Settings) -> list[str]:
         found.append("LAZARETTO_BROKER_URL names no broker")
     if settings.lane is Lane.SUSPECTS and settings.isolation is Isolation.INLINE:
         found.append("the suspects lane needs worker processes: leave out --isolation inline")
-    if settings.lane is Lane.SUSPECTS and settings.workers > 1:
+    if settings.lane is Lane.SUSPECTS and settings.slots > 1:
         found.append("the suspects lane takes one item at a time: leave out --workers, or start more nodes")
     return found

@@ -4,12 +4,12 @@ Pure: randomness and clocks come in as arguments. A decision is a value that can
 whoever finds it after a crash carries it out instead of deciding anew.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
-from consumer.claim import waited
+from consumer.claim import overspent, waited
 from consumer.policy import OnExhausted, Policy
 from gateway.contract.envelope import Admission, Envelope, Spent, supersede
 from gateway.contract.history import RunRecord
@@ -110,7 +110,16 @@ def decide(
     }
     if outcome is Outcome.SUCCEEDED:
         return Decision(verdict=Verdict.ACK, **plan)
-    over = _hopeless(ending, policy) or _used_up(policy, plan, crashed=crashed, charged=charged)
+    over = _hopeless(ending, policy)
+    words = overspent(envelope.spent + ending.spent, policy)
+    if over is None and charged and words is not None:
+        over, plan["outcome"] = Reason.OVERSPENT, Outcome.OVERSPENT
+        plan["record"] = replace(ending.record, outcome=Outcome.OVERSPENT)
+        plan["detail"] = f"{words}; the last run was {outcome}: {ending.detail}"
+    if over is None and crashed and _is_convicted(envelope, policy):
+        over = Reason.CRASHES_EXHAUSTED
+        plan["detail"] = f"convicted: it had died before, and died again in isolation; {ending.detail}"
+    over = over or _used_up(policy, plan, crashed=crashed, charged=charged)
     left = policy.max_wait - (ended_at - plan["waiting_since"])
     if over is None and waits and left < 0:
         over, plan["detail"] = Reason.DEPENDENCY, f"{waited(policy.max_wait - left, policy)}; {ending.detail}"
@@ -277,6 +286,11 @@ def _waiting_since(envelope: Envelope, ended_at: float, *, charged: bool, waits:
     if not waits:
         return envelope.waiting_since
     return min(envelope.waiting_since or ended_at, ended_at)
+
+
+def _is_convicted(envelope: Envelope, policy: Policy) -> bool:
+    """Tell whether a death now is the second one, in isolation, of a kind where that is enough."""
+    return policy.convict_in_isolation and envelope.suspect is not None and envelope.crashes > 0
 
 
 def _suspect(envelope: Envelope, outcome: Outcome, code: str) -> str | None:

@@ -109,7 +109,7 @@ def _run(event: Event) -> dict[str, Any]:
     data = event.data
     evidence = data.get("evidence")
     shown = dict(evidence) if isinstance(evidence, Mapping) else {}
-    for name in ("code", "detail"):
+    for name in ("code", "detail", "suspicion"):
         if data.get(name):
             shown.setdefault(name, data[name])
     return {

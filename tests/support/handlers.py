@@ -66,6 +66,22 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             run.progress("about to die")
             print("last words on standard output", flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
+        case "killeronce" if run.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "killeronce":
+            run.progress("it was not the ticket")
+        case "confessor" if run.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "confessor" if run.attempt == 2:
+            raise ValueError("said in words what was deadly before")
+        case "confessor":
+            run.progress("back among the others")
+        case "spender":
+            run.spend(tokens=600, usd=0.25)
+            raise ValueError("paid for nothing")
+        case "spendkiller":
+            run.spend(tokens=1500, usd=0.25)
+            _kill_node()
         case "exit":
             os._exit(7)
         case "nodekiller":
