@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup up test demo bench check format lock
+.PHONY: help setup up test soak demo bench check format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 test: setup ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
 	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+soak: setup ## two hundred repetitions of one killer among good tickets while workers and nodes are killed; ARGS="--seed 7"
+	$(PYTHON_BIN)/python -m tests.faults.soak $(ARGS)
 
 demo: setup ## the story of ticket 9417, start to end
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo

@@ -4,6 +4,8 @@ import os
 import signal
 from collections import Counter
 
+import pytest
+
 from tests.support.house import House, call
 from tests.support.waiting import eventually
 
@@ -44,6 +46,31 @@ def test_item_that_kills_whole_nodes_is_started_three_times_and_innocents_comple
     assert house.balance([*innocents, killer], 60.0) == Counter(done=30, quarantined=1)
     assert len(house.starts(killer)) == 3
     assert deaths == 3
+
+
+@pytest.mark.parametrize("place", [0, 60])
+def test_innocents_around_a_killer_of_nodes_complete_whatever_the_order(house: House, place: int) -> None:
+    house.door(), house.station()
+    tickets = [("good" if n % 4 else "slow", f"innocent-{n}") for n in range(100)]
+    tickets.insert(place, ("nodekiller", "9417"))
+    for kind, ticket in tickets:
+        house.accepted(kind, ticket)
+    nodes = {lane: house.fleet(lane, workers=8) for lane in ("work", "suspects")}
+    kills = 0
+
+    def killer_ended() -> bool:
+        nonlocal kills
+        if kills < 3 and nodes["work"].exit_code is None and len(house.starts()) >= 20 * (kills + 1):
+            house.kill_family(nodes["work"])
+            kills += 1
+        for lane in [lane for lane, node in nodes.items() if node.exit_code is not None]:
+            nodes[lane] = house.fleet(lane, workers=8)
+        return bool(house.status("9417")["state"] == "quarantined")
+
+    eventually(killer_ended, 120.0)
+    assert house.balance([ticket for _, ticket in tickets], 120.0) == Counter(done=100, quarantined=1)
+    assert len(house.starts("9417")) <= 3
+    assert all(house.status(ticket)["state"] == "done" for kind, ticket in tickets if kind != "nodekiller")
 
 
 def test_nodes_killed_again_and_again_lose_nothing_and_convict_nobody_innocent(house: House) -> None:
