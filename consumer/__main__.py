@@ -5,6 +5,8 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from consumer.declaring import TopologyConflict
@@ -13,6 +15,7 @@ from consumer.execution import Executor, ExecutorUnavailable
 from consumer.fence import Fence, FenceUnavailable, Open, StoreFence
 from consumer.node import Node
 from consumer.pool import Pool
+from consumer.reload import Reload
 from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
 from consumer.signals import Signals
@@ -47,7 +50,8 @@ def main() -> int:
         return Exit.USAGE
     try:
         executor = _executor(settings)
-        return asyncio.run(_check(settings, executor) if arguments.check else _serve(settings, executor))
+        again = partial(load, os.environ, overrides)
+        return asyncio.run(_check(settings, executor) if arguments.check else _serve(settings, executor, again))
     except ExecutorUnavailable as error:
         print(error, file=sys.stderr)
         return Exit.USAGE
@@ -79,11 +83,13 @@ def _executor(settings: Settings) -> Executor:
     )
 
 
-async def _serve(settings: Settings, executor: Executor) -> int:
+async def _serve(settings: Settings, executor: Executor, again: Callable[[], Settings]) -> int:
+    """Run until drained; `again` reads the settings anew."""
     fence = await _fence(settings)
     supervisor = Supervisor(settings, executor, fence)
     node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, slots=executor.slots)
     signals = Signals(drain=supervisor.drain)
+    signals.on_hang_up(Reload(settings, again, supervisor.adopt))
     signals.open()
     try:
         await supervisor.unless_draining(executor.start())

@@ -39,6 +39,7 @@ DISCARDED = Counter(
     ["kind", "reason"],
     registry=REGISTRY,
 )
+RELOADS = Counter("lazaretto_settings_reloads", "Policies read again on SIGHUP", ["result"], registry=REGISTRY)
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 

@@ -201,7 +201,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settin
         kinds = given.get("kinds")
         mistakes += policy.mistakes_in(kinds) if isinstance(kinds, dict) else []
         raise SettingsInvalid("\n".join(mistakes)) from error
-    mistakes += _contradictions(settings)
+    mistakes += contradictions(settings)
     if mistakes:
         raise SettingsInvalid("\n".join(mistakes))
     return settings
@@ -216,7 +216,8 @@ def describe() -> str:
     return "\n".join(lines)
 
 
-def _contradictions(settings: Settings) -> list[str]:
+def contradictions(settings: Settings) -> list[str]:
+    """Return a sentence for each mistake that no setting has by itself."""
     found: list[str] = []
     try:
         _ = settings.policies

@@ -19,6 +19,7 @@ from consumer.heart import Heart
 from consumer.intake import Intake
 from consumer.journal import Journal
 from consumer.link import Link
+from consumer.policy import Policies
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement
@@ -81,6 +82,10 @@ class Supervisor:
     def under_way(self) -> int:
         """Runs that have started and not ended."""
         return len(self._handling.running)
+
+    def adopt(self, policies: Policies) -> None:
+        """Follow other policies from now on; what is under way keeps the one it was claimed with."""
+        self._handling.policies = policies
 
     def drain(self) -> None:
         """Ask for the end: finish or release what is under way, then return from `run`."""

@@ -16,7 +16,7 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
-"""A folder: runs of the kinds `wait.x` and `stubborn.x` end when a file of that name is in it."""
+"""A folder: runs of the kinds `wait.x`, `stubborn.x` and `waitfail.x` end when a file of that name is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "stubborn":
             while not _is_open(run):
                 time.sleep(0.02)
+        case "waitfail":
+            while not _is_open(run):
+                time.sleep(0.02)
+            raise ValueError("it waited, and failed all the same")
         case "killer":
             run.progress("about to die")
             print("last words on standard output", flush=True)
