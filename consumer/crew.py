@@ -195,6 +195,7 @@ class Crew:
                 if threads > 1:
                     event(_log, "mold.threads", logging.WARNING, threads=threads, why="a fork may inherit a held lock")
                 self._act(self._fleet.mold_ready())
+                self.check()  # with no slot at all, that was the whole start
             case Unloadable(message=message, traceback=trace):
                 event(_log, "mold.unloadable", logging.ERROR, why=message)
                 self._fail(f"{message}\n{trace}".rstrip())

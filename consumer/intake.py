@@ -35,7 +35,9 @@ class Intake:
         self._paused = asyncio.Event()
 
     async def open(self) -> None:
-        """Begin to consume, one delivery at a time; raises SessionLost."""
+        """Begin to consume, one delivery at a time; nothing where there are no slots. Raises SessionLost."""
+        if not self._slots:
+            return
         async with self._changing:
             await self._consume(1)
 

@@ -39,7 +39,9 @@ class Node:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         ready = self._ready()
-        body = {"ready": ready, "under_way": self._under_way(), "slots": self._slots}
+        body: dict[str, object] = {"ready": ready, "under_way": self._under_way(), "slots": self._slots}
+        if not self._slots:
+            body["note"] = "takes nothing: LAZARETTO_WORKERS is 0"
         return web.json_response(body, status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:

@@ -211,8 +211,8 @@ def describe() -> str:
     """Return one line for each setting: name, default, meaning."""
     lines = []
     for name, item in Settings.model_fields.items():
-        default = "" if name == "kinds" else item.default
-        lines.append(f"  {knobs.PREFIX}{name.upper():20} {item.description} (default: {default})")
+        default = "" if name == "kinds" or item.default is None else f" (default: {item.default})"
+        lines.append(f"  {knobs.PREFIX}{name.upper():20} {item.description}{default}")
     return "\n".join(lines)
 
 

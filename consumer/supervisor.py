@@ -74,9 +74,13 @@ class Supervisor:
 
     @property
     def ready(self) -> bool:
-        """Tell whether deliveries are being taken, can be run, and can be settled."""
+        """Tell whether deliveries are being taken, can be run, and can be settled; or whether none are to be taken."""
         taking = self._link is not None and not self._draining.is_set()
-        return taking and self._executor.ready > 0 and self._settlement.fence_answers
+        return taking and self._has_workers and self._settlement.fence_answers
+
+    @property
+    def _has_workers(self) -> bool:
+        return self._executor.ready > 0 or not self._executor.slots
 
     @property
     def under_way(self) -> int:
@@ -130,7 +134,10 @@ class Supervisor:
         ]
         try:
             await intake.open()
-            event(log, "consumer.consuming", queue=queue, slots=self._executor.slots, broker=session.broker_version)
+            if self._executor.slots:
+                event(log, "consumer.consuming", queue=queue, slots=self._executor.slots, broker=session.broker_version)
+            else:
+                event(log, "consumer.takes_nothing", logging.WARNING, queue=queue, why="LAZARETTO_WORKERS is 0")
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not session.is_lost:
                 await (self._drain(link) if self._draining.is_set() else self._withdraw(link))
@@ -152,7 +159,7 @@ class Supervisor:
         unready = 0.0
         while unready < _STARVED_SECONDS:
             await asyncio.sleep(_LOOK_SECONDS)
-            unready = 0.0 if self._executor.ready else unready + _LOOK_SECONDS
+            unready = 0.0 if self._has_workers else unready + _LOOK_SECONDS
 
     async def _withdraw(self, link: Link) -> None:
         """Give everything back, uncharged, until there is a worker again; others may have theirs."""
