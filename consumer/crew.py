@@ -20,6 +20,7 @@ from consumer.leash import Leash, Listener
 from consumer.memory import OomWatch
 from consumer.pipe import Forked, ForkFailed, Garbled, Loaded, Reaped, Record, Unloadable
 from consumer.spawn import Blueprint, Mold
+from consumer.usage import Usage
 from gateway.contract.logs import event
 
 _log: Final = logging.getLogger("consumer.crew")
@@ -113,9 +114,9 @@ class Crew:
                     self._alarms[worker] = self._loop.call_later(after, self._spawn, worker)
                 else:
                     self._spawn(worker)
-            case Kill(worker=worker):
+            case Kill(worker=worker, hangs=hangs):
                 if (leash := self.leashes.get(worker)) is not None:
-                    leash.kill()
+                    (leash.kill_when_asked if hangs else leash.kill)()
             case Retire(worker=worker):
                 self.leashes[worker].dismiss()
                 self._watch(worker, _LEAVE_PATIENCE)
@@ -208,8 +209,8 @@ class Crew:
             case ForkFailed(worker=worker, message=message):
                 event(_log, "worker.unforkable", logging.ERROR, why=message)
                 self._bury(worker, Death(), 0)
-            case Reaped(worker=worker, status=status, peak_rss=peak):
-                self._bury(worker, self._death(status), peak)
+            case Reaped(worker=worker, status=status, peak_rss=peak, usage=usage):
+                self._bury(worker, self._death(status, Usage.unpacked(usage)), peak)
             case _:
                 event(_log, "mold.garbled", logging.ERROR, record=type(record).__name__)
 
@@ -312,9 +313,9 @@ class Crew:
         else:
             self._unreaped[worker] = self._loop.call_later(_REAP_INTERVAL, self._await_reaping, worker, looks - 1)
 
-    def _death(self, status: int | None) -> Death:
+    def _death(self, status: int | None, usage: Usage | None = None) -> Death:
         killed = status is not None and os.WIFSIGNALED(status)
-        return Death(status=status, oom=killed and self._oom.rose())
+        return Death(status=status, oom=killed and self._oom.rose(), usage=usage)
 
     def _bury(self, worker: int, death: Death, peak: int) -> None:
         self._unwatch(worker)

@@ -11,14 +11,18 @@ from typing import Any, Final
 from consumer.execution import RunOrder, RunReport
 from consumer.fleet import Cause
 from consumer.pipe import Finished, Measured, Progress, Spend
+from consumer.usage import Usage
 from gateway.contract.envelope import Admission, Spent
 from gateway.contract.outcomes import Outcome
-from gateway.contract.text import clip
+from gateway.contract.text import clip, clip_tail
 
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 256
 _MAX_CHARSET: Final = 64
 _MAX_PROGRESS_IN_DETAIL: Final = 200
+_MAX_STACK: Final = 8192
+MAX_ALONGSIDE: Final = 16
+"""Of the other runs, how many are named."""
 _MIB: Final = 1024 * 1024
 
 
@@ -35,12 +39,25 @@ class Trial:
     """Seconds on the loop's clock."""
     peak: int = 0
     """Bytes of resident memory, the most that was seen."""
+    last: int = 0
+    """The same, when it was last looked at."""
+    used_before: Usage = field(default_factory=Usage)
+    """What its worker had used when it got the order."""
+    stack: str = ""
+    """Where the worker was when it was asked, or died."""
+    alongside: list[str] = field(default_factory=list)
+    """Kind and ticket of the other runs on this node, when this one ended."""
     spent: Spent = field(default_factory=Spent)
     progress: str = ""
     measured: Measured | None = None
     finished: Finished | None = None
     revoked_with: Outcome | None = None
     """How it is to be reported, once its claim was taken away; None as long as nobody has done that."""
+
+    def look(self, resident: int) -> None:
+        """Take down what memory it has now, in bytes; 0 is a process that is over, and no news."""
+        if resident > 0:
+            self.last, self.peak = resident, max(self.peak, resident)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +67,8 @@ class Death:
     status: int | None = None
     oom: bool = False
     """The kernel has killed for memory in our cgroup meanwhile."""
+    usage: Usage | None = None
+    """Of the worker's whole life."""
 
 
 def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now: float) -> RunReport:
@@ -61,9 +80,16 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
         "build": trial.build,
         "progress": trial.progress,
         "peak_rss": trial.peak,
-        "log_tail": log_tail if outcome is not Outcome.SUCCEEDED else "",
-        **_exit(death),
+        **_usage(trial, finished, death),
     }
+    if outcome is not Outcome.SUCCEEDED:
+        known |= {
+            "last_rss": trial.last,
+            "log_tail": log_tail,
+            "stack": clip_tail(trial.stack, _MAX_STACK),
+            "alongside": trial.alongside[:MAX_ALONGSIDE],
+            **_exit(death),
+        }
     if outcome is Outcome.MEMORY:
         known["limit"] = trial.order.memory_limit
     if outcome is Outcome.TIMED_OUT:
@@ -161,9 +187,26 @@ def _death(death: Death | None, last: str) -> tuple[Outcome, str, str]:
 def _exit(death: Death | None) -> dict[str, Any]:
     if death is None or death.status is None:
         return {}
+    if death.oom:
+        return {"signal": os.WTERMSIG(death.status), "oom_kill": True}
     if os.WIFSIGNALED(death.status):
         return {"signal": os.WTERMSIG(death.status)}
     return {"exit_status": os.waitstatus_to_exitcode(death.status)}
+
+
+def _usage(trial: Trial, finished: Finished | None, death: Death | None) -> dict[str, Any]:
+    total = None if death is None else death.usage
+    if finished is not None:
+        total = Usage.unpacked(finished.usage)
+    if total is None:
+        return {}
+    used = total.since(trial.used_before)
+    return {
+        "cpu_user": round(used.user, 3),
+        "cpu_system": round(used.system, 3),
+        "minor_faults": used.minor_faults,
+        "major_faults": used.major_faults,
+    }
 
 
 def _signal_name(number: int) -> str:

@@ -55,7 +55,9 @@ class RunReport:
     detail: str = ""
     """One sentence for a person, at most 1 KiB."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """exit_status, signal, peak_rss, limit, cause, error_type, message, traceback, log_tail, progress, build."""
+    """cause, build, progress, peak_rss and last_rss (bytes), limit; cpu_user and cpu_system (seconds), minor_faults,
+    major_faults; exit_status, signal, oom_kill; error_type, message, traceback, violations; log_tail, stack, and
+    alongside: kind and ticket of what else ran on the node."""
     after: float | None = None
     """Seconds that the handler asked to wait at least (`Retry`, `DependencyDown`)."""
     dependency: str | None = None

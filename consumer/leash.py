@@ -14,8 +14,12 @@ from consumer import memory, spawn
 from consumer.output import Output
 from consumer.pipe import MAX_WORD_BYTES, Decoder, Garbled, Record, encode
 from consumer.spawn import WorkerEnds
+from consumer.usage import Usage
 
 _READ_BYTES: Final = 1 << 16
+_STACK_INTERVAL: Final = 0.05
+_STACK_LOOKS: Final = 20
+"""Looks at the file for stacks, one each interval, before a worker that cannot even write is killed without."""
 
 
 class Listener(Protocol):
@@ -55,6 +59,12 @@ class Leash:
         self._statm: int | None = None
         self._channel = ends.channel
         self._printed = ends.output
+        self._stack: int | None = ends.stack
+        self._asking: asyncio.TimerHandle | None = None
+        self.used = Usage()
+        """What it had used when its last run ended."""
+        self.stack = ""
+        """Its stacks, if it has written them; known at the end."""
         self._listener = listener
         self._decoder = Decoder(limit=MAX_WORD_BYTES)
         self._unsent = bytearray()
@@ -79,6 +89,33 @@ class Leash:
         self.doomed = True
         if self.pidfd is not None:
             spawn.kill(self.pidfd)
+
+    def kill_when_asked(self) -> None:
+        """Have the worker write down where it hangs, then kill it: at once after its answer, or without one."""
+        if self._asking is not None or self.doomed:
+            return
+        if self.pidfd is None:
+            self.kill()
+            return
+        spawn.ask_for_stack(self.pidfd)
+        self._asking = self._loop.call_later(_STACK_INTERVAL, self._await_stack, "", _STACK_LOOKS)
+
+    @property
+    def asked(self) -> bool:
+        """Whether it was asked where it hangs; then it is as good as killed."""
+        return self._asking is not None
+
+    def _await_stack(self, before: str, looks: int) -> None:
+        now = self._read_stack()
+        if looks == 0 or (now and now == before):
+            self.kill()
+        else:
+            self._asking = self._loop.call_later(_STACK_INTERVAL, self._await_stack, now, looks - 1)
+
+    def _read_stack(self) -> str:
+        if self._stack is None:
+            return self.stack
+        return os.pread(self._stack, _READ_BYTES, 0).rstrip(b"\0").decode("utf-8", "replace")
 
     def send(self, record: Record) -> None:
         """Send a record, at once as far as the pipe takes it; a worker that is dying needs no more orders."""
@@ -137,6 +174,9 @@ class Leash:
         self.read_output()
         if rest := self.output.rest():
             self._listener.on_output(self, [rest], 0)
+        self.stack = self._read_stack()
+        if self._asking is not None:
+            self._asking.cancel()
         self._hears = False
         self._loop.remove_reader(self._channel)
         self._loop.remove_writer(self._channel)
@@ -144,10 +184,10 @@ class Leash:
         if self.pidfd is not None:
             self._loop.remove_reader(self.pidfd)
         self._channel.close()
-        for descriptor in (self._printed, self.pidfd, self._statm):
+        for descriptor in (self._printed, self._stack, self.pidfd, self._statm):
             if descriptor is not None:
                 os.close(descriptor)
-        self.pidfd = self._statm = None
+        self.pidfd = self._statm = self._stack = None
 
     def _see_end(self, ended: Callable[["Leash"], None]) -> None:
         assert self.pidfd is not None  # noqa: S101 - it is what was waited on

@@ -1,8 +1,9 @@
-"""What a worker prints: lines to pass on, at a bounded rate, and the last few KiB as evidence. Pure."""
+"""What a worker prints: lines to pass on, at a bounded rate, and the last fifty of them as evidence. Pure."""
 
 from typing import Final
 
-TAIL_BYTES: Final = 4096
+TAIL_LINES: Final = 50
+TAIL_BYTES: Final = 12 * 1024
 _LINE_BYTES: Final = 2048
 _LINES_PER_SECOND: Final = 200
 
@@ -19,8 +20,9 @@ class Output:
 
     @property
     def tail(self) -> str:
-        """The end of what was printed since `forget`, as text."""
-        return self._tail.decode("utf-8", "replace")
+        """The last lines that were printed since `forget`: at most 50 of them, and at most 12 KiB."""
+        lines = self._tail.decode("utf-8", "replace").split("\n")
+        return "\n".join(lines[-TAIL_LINES - (not lines[-1]) :])
 
     def forget(self) -> None:
         """Start a new run: what was printed before is none of its evidence."""

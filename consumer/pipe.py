@@ -5,6 +5,7 @@ worker that a ticket has taken over can lie, but it cannot make the supervisor r
 larger, deeper or longer than the store and the headers it ends up in can hold. Does no I/O.
 """
 
+import signal
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,9 @@ MAX_NUMBER: Final = 2**53
 MAX_SAID_CHARACTERS: Final = 8192
 MAX_SAID_ITEMS: Final = 64
 MAX_SAID_DEPTH: Final = 8
+
+STACK_SIGNAL: Final = signal.SIGRTMAX - 3
+"""Asks a worker where it hangs; of the signals, one that handlers and their libraries are least likely to want."""
 
 _FRAME: Final = struct.Struct("!IBI")
 """Bytes that follow the length, type, bytes of the head."""
@@ -125,6 +129,10 @@ class Finished:
     """The handler had been told that its claim was gone; what it returned says nothing about the ticket."""
     last: bool = False
     """The worker is used up and must get no further order."""
+    disturbed: bool = False
+    """It had been asked for its stacks before it ended, which native code may have taken for the end of a wait."""
+    usage: list[float] = field(default_factory=list)
+    """Of the worker's life so far: user and system seconds, minor and major page faults."""
 
 
 # ---------------------------------------------------------------- supervisor and mold
@@ -163,7 +171,7 @@ class Unloadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Fork a worker; its ends of the pipe and of the output pipe come with the record."""
+    """Fork a worker; its ends of the pipe and the output pipe, and the file for its stacks, come with it."""
 
     worker: int
 
@@ -193,6 +201,8 @@ class Reaped:
     """As `waitpid` gives it."""
     peak_rss: int
     """Bytes, from its resource usage; the peak of its life or of its last run, see `Ready`."""
+    usage: list[float] = field(default_factory=list)
+    """Of its life, the same four figures."""
 
 
 Record = (

@@ -10,11 +10,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from consumer.briefing import briefing
 from consumer.crew import Crew
-from consumer.evidence import Death, Trial, conclude, hear, unstarted
+from consumer.evidence import MAX_ALONGSIDE, Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
 from consumer.leash import Leash
@@ -22,6 +23,7 @@ from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spe
 from consumer.spawn import Blueprint
 from consumer.spending import Keep
 from consumer.underway import UnderWay
+from consumer.usage import Usage
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -151,11 +153,14 @@ class Pool:
             case Ready(resets_peak=resets):
                 leash.resets_peak = resets
                 self._crew.ready(leash)
+            case Finished(disturbed=True) if leash.asked:
+                pass  # it was over its limit already, and may have come to its end only because we asked
             case Finished() if trial is not None and record.outcome in _SPEAKABLE:
                 trial.finished = record
+                leash.used = Usage.unpacked(record.usage) or leash.used
                 leash.read_output()  # it was flushed before this was said, and after this it would be nobody's
                 if record.outcome != Outcome.SUCCEEDED:
-                    trial.peak = max(trial.peak, leash.resident())
+                    trial.look(leash.resident())
                 self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
             case Progress(run=run) | Spend(run=run):
                 # A thread that a handler left behind may still speak when its run is over.
@@ -233,6 +238,7 @@ class Pool:
             started=time.time(),
             begun=loop.time(),
             revoked_with=entry.revoked_with,
+            used_before=leash.used,
         )
         entry.begin(leash, trial)  # the deadline comes first: an order that stalls the sending itself is late, too
         self._by_worker[leash.worker] = entry
@@ -256,7 +262,7 @@ class Pool:
             if entry.trial is None or entry.leash is None:
                 continue
             now = entry.leash.resident()
-            entry.trial.peak = max(entry.trial.peak, now)
+            entry.trial.look(now)
             if now > entry.order.memory_limit:
                 self._overdue(entry.order.run, Cause.MEMORY)
         if self._by_worker:
@@ -269,6 +275,9 @@ class Pool:
             report = unstarted(taken or Outcome.RELEASED, end.cause.value, now=time.time())
         else:
             del self._by_worker[entry.leash.worker]
+            others = islice(self._by_worker.values(), MAX_ALONGSIDE)
+            entry.trial.alongside = [f"{other.order.kind} {other.order.ticket}" for other in others]
+            entry.trial.stack = entry.leash.stack
             now = asyncio.get_running_loop().time()
             report = conclude(entry.trial, end.cause, entry.death, entry.leash.output.tail, now)
         entry.end(report)

@@ -5,6 +5,7 @@ It must be started from the main thread: the kernel tells the mold of its parent
 started it (prctl(2), PR_SET_PDEATHSIG).
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -17,13 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from consumer.pipe import MAX_WORD_BYTES, Fork, Preload, Record, decode, encode
+from consumer.pipe import MAX_WORD_BYTES, STACK_SIGNAL, Fork, Preload, Record, decode, encode
 
 _BOOT: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from consumer.worker.mold import main; sys.exit(main(int(sys.argv[2])))"
 )
 _DESCRIPTORS: Final = 2
+_STACK_BYTES: Final = 1 << 16
 _KILL_PATIENCE: Final = 1.0
 """Seconds for which the supervisor holds its breath; a killed process is there no longer after milliseconds."""
 _STATE, _PARENT, _EXIT_CODE = 0, 1, 49
@@ -52,10 +54,12 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEnds:
-    """The supervisor's ends of a new worker's two pipes, both non-blocking."""
+    """The supervisor's ends of a new worker's two pipes, both non-blocking, and the file that they share."""
 
     channel: socket.socket
     output: int
+    stack: int
+    """Where the worker writes its stacks: in memory, of a size that cannot change."""
 
 
 class Mold:
@@ -111,19 +115,21 @@ class Mold:
     def fork(self, worker: int) -> WorkerEnds:
         """Ask for a worker; raises OSError when the mold is gone, takes no more, or descriptors have run out."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        output, writing = os.pipe2(os.O_CLOEXEC)
+        output = writing = stack = -1
         try:
+            output, writing = os.pipe2(os.O_CLOEXEC)
+            stack = _fixed_file("lz-stack", _STACK_BYTES)
             ours.setblocking(False)  # noqa: FBT003 - positional only
             os.set_blocking(output, False)
-            _send(self.control, Fork(worker=worker), theirs.fileno(), writing)
+            _send(self.control, Fork(worker=worker), theirs.fileno(), writing, stack)
         except OSError:
             ours.close()
-            os.close(output)
+            _close(output, stack)
             raise
         finally:
             theirs.close()
-            os.close(writing)
-        return WorkerEnds(channel=ours, output=output)
+            _close(writing)
+        return WorkerEnds(channel=ours, output=output, stack=stack)
 
     def receive(self) -> tuple[Record, list[int]] | None:
         """Return the mold's next message and its descriptors; None at its end. Raises BlockingIOError, `Garbled`."""
@@ -162,10 +168,33 @@ def _send(control: socket.socket, record: Record, *descriptors: int) -> None:
 
 def kill(pidfd: int) -> None:
     """Kill the process behind `pidfd`; one that has ended already is no error."""
+    _signal(pidfd, signal.SIGKILL)
+
+
+def ask_for_stack(pidfd: int) -> None:
+    """Ask the worker behind `pidfd` to write down where it is."""
+    _signal(pidfd, STACK_SIGNAL)
+
+
+def _signal(pidfd: int, number: int) -> None:
     try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         return
+
+
+def _fixed_file(name: str, size: int) -> int:
+    """Return a file in memory of `size` bytes, which nobody who holds it can make larger or smaller."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, size)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    return descriptor
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def exit_status(pid: int, *, parent: int) -> int | None:

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from consumer.pipe import Finished, Order, Ready
+from consumer.worker import stacks
 from consumer.worker.line import Pipe, RunLine
 from consumer.worker.loading import Handler
+from consumer.worker.native import flush
 from consumer.worker.reading import Reader
 from consumer.worker.runner import prepare, run_to_end
+from consumer.worker.used import used_here
 
 _HEADROOM: Final = 256 * 1024 * 1024
 """Address space beyond twice the ceiling: the last wall must not be hit by what is mapped but never touched."""
@@ -28,6 +31,8 @@ class Seat:
     """What a fresh worker is born with."""
 
     channel: socket.socket
+    stack: int
+    """Descriptor of the file for its stacks."""
     handler: Handler
     reader: Reader
 
@@ -41,6 +46,7 @@ def serve(seat: Seat) -> int:
         contextlib.closing(asyncio.new_event_loop()) as loop,
     ):
         asyncio.set_event_loop(loop)
+        stacks.on_request(seat.stack, loop)
         pipe.say(Ready(resets_peak=_reset(peak.fileno())))
         while (order := pipe.next_order()) is not None:
             _reset(peak.fileno())
@@ -48,7 +54,8 @@ def serve(seat: Seat) -> int:
             finished = _run(seat, order, pipe, loop)
             sys.stdout.flush()
             sys.stderr.flush()
-            pipe.say(finished)
+            flush()
+            pipe.say(replace(finished, disturbed=stacks.were_written(seat.stack), usage=used_here()))
             if finished.last:
                 break
             del order, finished  # nothing of a ticket stays while the worker waits for the next

@@ -33,10 +33,13 @@ from consumer.pipe import (
     decode,
     encode,
 )
+from consumer.worker import stacks
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.main import Seat, serve
+from consumer.worker.native import speak_by_lines
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE
+from consumer.worker.used import used
 from gateway.contract.text import clip
 from gateway.preflight import VocabularyError
 
@@ -44,7 +47,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _OOM_SCORE: Final = 500
 """Raised, so that the kernel takes a worker before the mold and the mold before the supervisor."""
-_DESCRIPTORS: Final = 2
+_DESCRIPTORS: Final = 3
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -97,8 +100,8 @@ class Mold:
 
     def _answer(self, record: Record, descriptors: list[int]) -> Seat | None:
         match record, descriptors:
-            case Fork(worker=worker), [channel, output]:
-                return self._fork(worker, channel, output)
+            case Fork(worker=worker), [channel, output, stack]:
+                return self._fork(worker, channel, output, stack)
             case _:
                 raise AssertionError(f"the supervisor sent {type(record).__name__}")
 
@@ -124,7 +127,7 @@ class Mold:
         self._say(Loaded(build=self._handler.build, threads=sum(1 for _ in Path("/proc/self/task").iterdir())))
         return True
 
-    def _fork(self, worker: int, channel: int, output: int) -> Seat | None:
+    def _fork(self, worker: int, channel: int, output: int, stack: int) -> Seat | None:
         sys.stdout.flush()
         sys.stderr.flush()
         # A signal between fork and the child's own settings would meet the mold's handlers (cpython#75670).
@@ -137,15 +140,15 @@ class Mold:
             self._say(ForkFailed(worker=worker, message=str(error)))
             pid = -1
         if pid == 0:
-            return self._settle_in(channel, output, mold, mask)
-        os.close(channel)
-        os.close(output)
+            return self._settle_in(channel, output, stack, mold, mask)
+        for theirs in (channel, output, stack):
+            os.close(theirs)
         if pid > 0:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._announce(_Child(worker=worker, pid=pid))
         return None
 
-    def _settle_in(self, channel: int, output: int, mold: int, mask: set[int | signal.Signals]) -> Seat:
+    def _settle_in(self, channel: int, output: int, stack: int, mold: int, mask: set[int | signal.Signals]) -> Seat:
         """Turn the fresh copy of the mold into a worker that shares nothing with it but memory."""
         os.setsid()
         signal.set_wakeup_fd(-1)
@@ -164,11 +167,12 @@ class Mold:
         _name_process("lz-worker")
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         faulthandler.disable()  # the mold's: its signal handlers were reset above, and it believes that they are there
-        faulthandler.enable(file=2, all_threads=True)
+        stacks.on_death(stack)
+        speak_by_lines()
         gc.enable()
         if self._handler is None or self._reader is None:
             raise AssertionError("forked before the handler was loaded")
-        return Seat(channel=socket.socket(fileno=channel), handler=self._handler, reader=self._reader)
+        return Seat(channel=socket.socket(fileno=channel), stack=stack, handler=self._handler, reader=self._reader)
 
     def _announce(self, child: _Child) -> None:
         # The child is not reaped before this returns, so its number still means it, and nobody else.
@@ -187,7 +191,7 @@ class Mold:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         _, status, usage = os.wait4(child.pid, 0)
-        self._say(Reaped(worker=child.worker, status=status, peak_rss=usage.ru_maxrss * 1024))
+        self._say(Reaped(worker=child.worker, status=status, peak_rss=usage.ru_maxrss * 1024, usage=used(usage)))
 
     def _end(self) -> None:
         for pidfd in list(self._children):

@@ -100,7 +100,7 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         print(f"item        generation {item.generation}: {about}, {item.size} bytes, {wording.clock(item.arrived_at)}")
     for run in found.runs:
         print(f"run         {run.generation}.{run.attempt}  {wording.sentence(run)}")
-        for name in ("log_tail", "traceback"):
+        for name in ("log_tail", "stack", "traceback"):
             text = run.evidence.get(name)
             if text:
                 print(f"  {name}:", *(f"    {_safe(line)}" for line in str(text).splitlines()[-20:]), sep="\n")

@@ -76,6 +76,8 @@ def test_hanging_run_is_killed_from_outside_and_quarantined_after_its_budget(sta
     others = [standing.accepted("good") for _ in range(3)]
     assert standing.balance([hang, *others]) == Counter(done=3, quarantined=1)
     assert standing.runs(hang) == ["timed_out"] * 3
+    assert all("in handle" in stack for stack in standing.evidence(hang, 3, of="stack"))
+    assert "in handle" in standing.command("show", hang).stdout
 
 
 def test_rejected_item_is_quarantined_after_one_start(standing: House) -> None:

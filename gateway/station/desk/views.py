@@ -13,7 +13,7 @@ from gateway.station import wording
 from gateway.station.dossier import Dossier, Run
 from gateway.station.fleet import NodeState
 
-_LONG: Final = ("log_tail", "traceback")
+_LONG: Final = ("log_tail", "stack", "traceback")
 _CALM_STATES: Final = frozenset({"closed", "lifted", "watching"})
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -89,8 +89,10 @@ def _run_view(run: Run) -> RunView:
 
 
 def _plain(name: str, value: object) -> str:
-    if name == "peak_rss" and isinstance(value, int):
+    if name in {"peak_rss", "last_rss"} and isinstance(value, int):
         return size(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 

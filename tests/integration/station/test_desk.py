@@ -37,6 +37,8 @@ async def page(station: Station, producers: Producers, killer: Killer, http: aio
                     "message": HOSTILE,
                     "traceback": HOSTILE,
                     "log_tail": HOSTILE,
+                    "stack": HOSTILE,
+                    "alongside": [HOSTILE, HOSTILE],
                     HOSTILE: HOSTILE,
                 },
             },

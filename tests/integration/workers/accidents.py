@@ -114,6 +114,24 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
                 run.spend(tokens=5)
                 os._exit(0)
             os.waitpid(child_pid, 0)
+        case "chatter":  # through Python, past it to the descriptor, and from C, which buffers by itself
+            for number in range(int(argument)):
+                sys.stdout.write(f"line {number}\n")
+            os.write(2, b"native descriptor\n")
+            ctypes.CDLL(None).printf(b"native stream")
+            raise ValueError("so much for talk")
+        case "last_gasp":
+            ctypes.CDLL(None).printf(b"native last words\n")
+            os.abort()
+        case "burn":  # processor time, and memory that is touched for the first time
+            touched = bytearray(64 << 20)
+            touched[:: 1 << 12] = b"x" * len(touched[:: 1 << 12])
+            until = time.process_time() + float(argument)
+            while time.process_time() < until:
+                pass
+            raise ValueError("burnt out")
+        case "block":  # in C, with the interpreter locked
+            ctypes.PyDLL(None).usleep(600_000_000)
         case "redos":
             import re  # noqa: PLC0415
 
@@ -223,5 +241,5 @@ def _descriptors() -> dict[int, str]:
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the one that lists the others
-            found[int(entry.name)] = str(entry.readlink()).split(":")[0]
+            found[int(entry.name)] = str(entry.readlink()).split(":")[0].removesuffix(" (deleted)")
     return found

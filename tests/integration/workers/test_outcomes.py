@@ -59,7 +59,8 @@ async def test_segfault_leaves_signal_last_words_and_stack(pool: Pool) -> None:
     report = await pool.run(order("segfault"))
     assert (report.outcome, report.code, report.evidence["signal"]) == (Outcome.CRASHED, "signal:11", 11)
     assert report.evidence["progress"] == "about to read address 0"
-    assert "in handle" in report.evidence["log_tail"]
+    assert "Segmentation fault" in report.evidence["stack"]
+    assert "in handle" in report.evidence["stack"]
     assert report.evidence["peak_rss"] > MIB
 
 
@@ -146,10 +147,11 @@ async def test_worker_has_no_descriptor_but_its_own(new_pool: NewPool) -> None:
     pool = new_pool(slots=3)
     await pool.start()
     names = (await pool.run(order("descriptors"))).evidence["progress"].split()
-    # standard input, output twice, the pipe, its peak's file, and what its own event loop is made of
+    # standard input, output twice, the pipe, files for its peak and its stacks, and what its event loop is made of
     own_loop = {"anon_inode": 1, "socket": 1 + 2}
+    own_files = {f"/proc/{_pid_of(names)}/clear_refs": 1, "/memfd": 1}
     counts = {name: names.count(name) for name in set(names)}
-    assert counts == {"/dev/null": 1, "pipe": 2, f"/proc/{_pid_of(names)}/clear_refs": 1, **own_loop}
+    assert counts == {"/dev/null": 1, "pipe": 2, **own_files, **own_loop}
 
 
 def _pid_of(names: list[str]) -> str:
