@@ -20,10 +20,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """Somebody held this message and vanished: it must not run; its earlier run is closed with `outcome` first."""
+    """Somebody held this message and vanished: it must not run; its earlier run is closed first."""
 
     envelope: Envelope
     outcome: Outcome
+    """What it is closed with where nobody knows better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def claim(
     """Decide what one delivery licenses; `now` in Unix seconds.
 
     `outage_window` in seconds where this node itself has just regained a connection that it lost (P8), else None: a
-    second outage of one item within the window is a loss.
+    second outage of one item within the window is a loss. A message that waits to be judged licenses no run, whether it
+    was handed over before or not.
     """
     if isinstance(item, Malformed):
         return Quarantine(item, Reason.MALFORMED, item.detail)
@@ -68,6 +70,8 @@ def claim(
         if policy.on_exhausted is OnExhausted.DISCARD:
             return Discard(item, reason, detail)
         return Quarantine(item, reason, detail)
+    if item.loss is not None:
+        return Reclaim(item, Outcome.LOST)
     if not redelivered:
         return Run(item)
     return Reclaim(item, Outcome.OUTAGE if _is_outage(item, outage_window, now) else Outcome.LOST)

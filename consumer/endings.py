@@ -60,9 +60,14 @@ def ended(envelope: Envelope, report: RunReport, node: str) -> Ending:
     )
 
 
-def vanished(envelope: Envelope, outcome: Outcome, spent: Spent) -> Ending:
-    """Return the ending of a run whose holder is gone, `outcome` being lost or outage; `spent` is on its record."""
-    record = RunRecord(attempt=envelope.attempt, outcome=outcome, started=time.time(), code="holder vanished")
+def vanished(envelope: Envelope, outcome: Outcome, spent: Spent, holder: str = "") -> Ending:
+    """Return the ending of a run whose holder is gone, `outcome` being lost or outage.
+
+    `spent` is on its record; `holder` names the node where that is known.
+    """
+    record = RunRecord(
+        attempt=envelope.attempt, outcome=outcome, node=holder, started=time.time(), code="holder vanished"
+    )
     sentence = (
         "its holder lost the broker's connection"
         if outcome is Outcome.OUTAGE
@@ -75,3 +80,11 @@ def unstarted(envelope: Envelope, node: str) -> Ending:
     """Return the ending of an item that a draining node gives back before it started."""
     record = RunRecord(attempt=envelope.attempt, outcome=Outcome.RELEASED, node=node, started=time.time(), code="drain")
     return Ending(outcome=Outcome.RELEASED, record=record, detail="released before it started: the node drains")
+
+
+def unlicensed(envelope: Envelope, node: str) -> Ending:
+    """Return the ending of an item that may not start, since the store says neither yes nor no."""
+    record = RunRecord(
+        attempt=envelope.attempt, outcome=Outcome.DEPENDENCY, node=node, started=time.time(), code="store"
+    )
+    return Ending(outcome=Outcome.DEPENDENCY, record=record, detail="not started: the store gives no answer")

@@ -7,19 +7,21 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
 from consumer import metrics
 from consumer.account import Account
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
-from consumer.endings import ended, is_stranger, order, unstarted, vanished
+from consumer.endings import ended, is_stranger, order, unlicensed, unstarted, vanished
 from consumer.execution import Executor, RunReport
 from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded
 from consumer.heart import Heart
 from consumer.link import Link
 from consumer.patience import Patience
 from consumer.policy import Policies, Policy
+from consumer.reclaiming import Decided, Reclaiming, Vanished, Waiting
 from consumer.session import Delivery, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement, digest_of
@@ -29,7 +31,6 @@ from gateway.contract.envelope import Envelope, Malformed, decode, malformed_by
 from gateway.contract.ids import uuid7
 from gateway.contract.journal import Verdict
 from gateway.contract.logs import event
-from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
 
 log = logging.getLogger("consumer.handling")
@@ -57,6 +58,7 @@ class Handling:
         self._fence = fence
         self._settlement = settlement
         self._heart = heart
+        self._reclaiming = Reclaiming(settings, fence, settlement, heart)
         self._is_withdrawing = is_withdrawing
         self._outage_window = outage_window
         self.policies: Policies = settings.policies
@@ -104,16 +106,38 @@ class Handling:
                 await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
             case Discard(envelope=envelope, reason=reason, detail=detail):
                 await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
-            case Reclaim(envelope=envelope, outcome=outcome):
-                metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
-                spent = await self._account(link, envelope).known()
-                await self._decide_and_settle(link, delivery, envelope, policy, vanished(envelope, outcome, spent))
+            case Reclaim():
+                await self._reclaim(link, delivery, licensed, policy)
             case Run(envelope=envelope):
                 await self._run(link, delivery, envelope, policy)
             case Quarantine():
                 raise AssertionError("a quarantined item is an envelope or malformed")
             case _:
                 assert_never(licensed)
+
+    async def _reclaim(self, link: Link, delivery: Delivery, reclaim: Reclaim, policy: Policy) -> None:
+        envelope = reclaim.envelope
+        match await self._reclaiming.look(link, reclaim):
+            case Vanished(outcome=outcome, holder=holder, waited=waited):
+                metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
+                spent = await self._account(link, envelope).known()
+                ending = vanished(envelope, outcome, spent, holder)
+                await self._decide_and_settle(link, delivery, envelope, policy, ending, waited=waited, holder=holder)
+            case Decided(decision=decision, waited=waited):
+                await self._settle(link, delivery, envelope, decision, waited=waited)
+            case Waiting(loss=loss, delay=delay, unanswered=unanswered):
+                event(
+                    log, "loss.waiting", ticket=envelope.ticket, stamp=envelope.stamp, holder=loss.holder, delay=delay
+                )
+                since = envelope.waiting_since or time.time() if unanswered else envelope.waiting_since
+                waiting = replace(envelope, loss=loss, waiting_since=since)
+                await self._settlement.postpone(link, delivery, waiting, delay)
+            case Superseded() | Conflict() as stale:
+                await self._drop(link, delivery, envelope, stale)
+
+    async def _drop(self, link: Link, delivery: Delivery, envelope: Envelope, stale: Superseded | Conflict) -> None:
+        metrics.FENCE_DROPS.inc()
+        await self._settlement.settle_stale(link, delivery, envelope, stale)
 
     async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         license_it = partial(
@@ -126,9 +150,11 @@ class Handling:
             token=uuid7(),
         )
         try:
-            answer = await self._settlement.ask_fence(link, license_it, unless=self._is_withdrawing)
+            answer = await self._settlement.ask_fence(
+                link, license_it, unless=self._is_withdrawing, patience=self._settings.fence_patience
+            )
         except FenceUnavailable:
-            await self._release(link, delivery, envelope, policy)
+            await self._give_back(link, delivery, envelope, policy)
             return
         match answer:
             case Licensed():
@@ -136,8 +162,7 @@ class Handling:
             case Pardoned():
                 await self._settle(link, delivery, envelope, pardon())
             case Superseded() | Conflict():
-                metrics.FENCE_DROPS.inc()
-                await self._settlement.settle_stale(link, delivery, envelope, answer)
+                await self._drop(link, delivery, envelope, answer)
 
     async def _run_licensed(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         if self._settings.lane is Lane.SUSPECTS:  # it may take the whole node along: that it started is told before
@@ -145,16 +170,17 @@ class Handling:
         report = await self._execute(link, envelope, policy)
         metrics.RUN_SECONDS.observe(report.seconds)
         ending = ended(envelope, report, self._settings.name)
-        if delivery.session.is_lost and report.outcome is Outcome.OUTAGE:
-            return  # nothing is known that the redelivery's claim does not know as well
         await self._decide_and_settle(
             link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
         )
 
-    async def _release(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
-        """Give back what will not start here; not before nothing more arrives, or it would come straight back."""
-        await link.intake.paused()
-        ending = unstarted(envelope, self._settings.name)
+    async def _give_back(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+        """Give back uncharged what the store licensed to nobody."""
+        if self._is_withdrawing():
+            await link.intake.paused()  # or it would come straight back
+            ending = unstarted(envelope, self._settings.name)
+        else:
+            ending = unlicensed(envelope, self._settings.name)
         decision = decide(envelope, ending, policy, jitter=random.random())
         await self._settle(link, delivery, envelope, decision, wait_for_fence=False)
 
@@ -185,7 +211,7 @@ class Handling:
             ending,
             policy,
             jitter=random.random(),
-            reclaim_floor=self._settings.lost_grace + self._settings.reclaim_margin,
+            reclaim_floor=self._reclaiming.floor,
         )
         await self._settle(link, delivery, envelope, decision, **data)
 

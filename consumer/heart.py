@@ -40,6 +40,11 @@ class Heart:
         self._steady_since = 0.0
         self._swept = time.monotonic()
 
+    @staticmethod
+    def name_of(life: str) -> str:
+        """Return the name of the node whose life this is."""
+        return life.rpartition("#")[0]
+
     @property
     def steady_for(self) -> float:
         """Seconds for which every beat of ours got through; 0 while they do not."""

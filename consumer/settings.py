@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     )
     fence: bool = Field(default=True, description="on or off: license each start in the store")
     beat: Duration = Field(5.0, gt=0, description="time between this node's signs of life in the store, duration")
+    fence_patience: Duration = Field(
+        60.0, description="wait for a store that gives no answer before an item is given back, duration"
+    )
     fence_retention: Duration = Field(
         2592000.0, description="how long the fence remembers a ticket that has ended; 0 for ever, duration"
     )

@@ -49,12 +49,14 @@ class Settlement:
         decision: Decision,
         *,
         wait_for_fence: bool = True,
+        waited: float = 0.0,
         **data: Any,
     ) -> Decision | None:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
 
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
-        With `wait_for_fence` off, a store that gives no answer is done without: for what has never started.
+        With `wait_for_fence` off, a store that gives no answer is done without: for what has never started. `waited`
+        is how many seconds of the decision's delay have passed.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
         digest = digest_of(envelope)
@@ -77,13 +79,21 @@ class Settlement:
             case Verdict.ACK | Verdict.DISCARD:
                 await link.journal.write(*events)
             case Verdict.RETRY | Verdict.RELEASE:
-                route = self._topology.to_delay(recorded.lane, recorded.delay)
+                route = self._topology.to_delay(recorded.lane, max(0.0, recorded.delay - waited))
                 await _both(link.session.publish(route, message), link.journal.write(*events))
             case Verdict.QUARANTINE:  # nobody may hear of it before it is there
                 await link.session.publish(self._topology.to_quarantine(envelope.kind), message)
                 await link.journal.write(*events)
         await link.intake.acknowledge(delivery)
         return recorded
+
+    async def postpone(self, link: Link, delivery: Delivery, envelope: Envelope, delay: float) -> None:
+        """Put a message back as it is, to come again after `delay` seconds; raises SessionLost.
+
+        Only for one that licenses no run: nothing is decided by it, and copies of it end in one decision.
+        """
+        await link.session.publish(self._topology.to_delay(self._lane, delay), encode(envelope))
+        await link.intake.acknowledge(delivery)
 
     async def settle_stale(
         self, link: Link, delivery: Delivery, envelope: Envelope, stale: Superseded | Conflict
@@ -126,14 +136,23 @@ class Settlement:
         await link.intake.acknowledge(delivery)
 
     async def ask_fence(
-        self, link: Link, ask: Callable[[], Awaitable[T]], *, unless: Callable[[], bool], at_least_once: bool = False
+        self,
+        link: Link,
+        ask: Callable[[], Awaitable[T]],
+        *,
+        unless: Callable[[], bool] = lambda: False,
+        patience: float | None = None,
+        at_least_once: bool = False,
     ) -> T:
-        """Ask until the store answers; raises SessionLost when the session ends first, FenceUnavailable where `unless`.
+        """Ask until the store answers.
 
+        Raises SessionLost when the session ends first, FenceUnavailable where `unless`, and after `patience` seconds.
         `at_least_once` holds even without a session: a decision on record spares the item a second run.
         """
+        began = time.monotonic()
         while at_least_once or not link.session.is_lost:
-            if not at_least_once and unless():
+            waits_no_longer = patience is not None and time.monotonic() - began > patience
+            if not at_least_once and (waits_no_longer or unless()):
                 raise FenceUnavailable("not waited for")
             at_least_once = False
             try:

@@ -33,6 +33,7 @@ NAMES: Final = frozenset(
         "drain_grace",
         "encoding",
         "fence",
+        "fence_patience",
         "fence_retention",
         "handler",
         "heartbeat",

@@ -118,7 +118,7 @@ def _run(event: Event) -> dict[str, Any]:
         "kind": storable(event.kind),
         "outcome": Outcome(data["outcome"]).value,
         "verdict": _text(data.get("verdict")),
-        "node": storable(event.node),
+        "node": storable(str(data.get("holder") or event.node)),  # of a reclaimed start: whoever held it
         "worker": _whole(data.get("worker")),
         "lane": _text(data.get("lane")),
         "started_at": _number(data.get("started_at")),

@@ -12,6 +12,7 @@ from tests.architecture.source import ROOT, Module, calls, full_calls, imports_o
 PURE = (
     "consumer.claim",
     "consumer.fleet",
+    "consumer.judgement",
     "consumer.recycle",
     "consumer.storm",
     "consumer.verdict",

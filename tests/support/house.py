@@ -84,6 +84,7 @@ class House:
             "LAZARETTO_RECLAIM_MARGIN": "500ms",
             "LAZARETTO_MEMORY_LIMIT": "160MiB",
             "LAZARETTO_DRAIN_GRACE": "5s",
+            "LAZARETTO_BEAT": "300ms",
             STARTS: str(self.starts_path),
             GATE: str(self.gate_path),
             **self.extra,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.policy import OnExhausted, Policy
-from gateway.contract.envelope import Envelope, Malformed
+from gateway.contract.envelope import Envelope, Loss, Malformed
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import Outcome, Reason
@@ -49,6 +49,11 @@ def test_nothing_over_any_budget_ever_runs(
     within = attempt <= 3 and crashes < 3 and interruptions <= 20
     assert isinstance(decided, Quarantine) is not within
     assert isinstance(decided, Run) is (within and not redelivered)
+
+
+def test_a_message_that_waits_for_its_judgement_licenses_no_run_however_it_comes() -> None:
+    waiting = replace(item(), loss=Loss(holder="n1#1", beat=1.0, at=NOW))
+    assert judged(waiting) == judged(waiting, redelivered=True, outage_window=60.0) == Reclaim(waiting, Outcome.LOST)
 
 
 def test_waits_for_a_dependency_use_no_interruption_up() -> None:
