@@ -1,6 +1,9 @@
 """What an item may cost, and what becomes of suspects: budgets that hold across killed nodes (C7, C10, C13)."""
 
+import contextlib
+import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from tests.support.house import House, call
@@ -37,6 +40,51 @@ def test_what_a_killed_node_had_paid_is_not_forgotten_and_the_item_is_overspent(
     assert house.show(ticket)["reason"] == "overspent"
     assert "1500 tokens, 1000 is the limit; the last run was lost" in detail(house, ticket)
     assert (node.exit_code, suspects.exit_code) == (None, None)
+
+
+@contextlib.contextmanager
+def store_away(house: House) -> Iterator[None]:
+    """Have the fence's store give no answer meanwhile."""
+    with contextlib.closing(sqlite3.connect(house.folder / "data" / "station.db", timeout=20)) as store:
+        store.execute("ALTER TABLE starts RENAME TO starts_away")
+        try:
+            yield
+        finally:
+            store.execute("ALTER TABLE starts_away RENAME TO starts")
+
+
+def paid(house: House) -> str:
+    path = house.folder / "starts.jsonl.paid"
+    return path.read_text() if path.exists() else ""
+
+
+def test_handler_does_not_act_on_what_it_paid_for_before_that_is_in_the_store(house: House) -> None:
+    _, _, work, _ = house.open()
+    ticket = house.accepted("payer.a", "payer")
+    eventually(lambda: house.starts(ticket))
+    with store_away(house):
+        house.open_gate("payer.a")
+        work.wait_for_log("fence.unavailable")
+        assert paid(house) == ""
+    assert house.balance([ticket]) == Counter(done=1)
+    assert paid(house) == '"payer/0/1"\n'
+    assert len(house.starts(ticket)) == 1
+
+
+def test_handler_that_waits_for_the_store_to_take_its_spend_waits_until_its_deadline_at_most(house: House) -> None:
+    house.extra["LAZARETTO_RUN_DEADLINE"] = "2s"
+    _, _, work, suspects = house.open()
+    ticket = house.accepted("payer.b", "payer")
+    eventually(lambda: house.starts(ticket))
+    with store_away(house):
+        house.open_gate("payer.b")
+        work.wait_for_log("spend.unnoted ticket=payer")
+        work.wait_for_log("worker.exited")
+        assert paid(house) == ""
+    assert house.balance([ticket]) == Counter(done=1)
+    assert house.runs(ticket) == ["timed_out", "succeeded"]
+    assert paid(house) == '"payer/0/2"\n'
+    assert suspects.exit_code is None
 
 
 def test_item_that_fails_at_a_price_is_overspent_before_its_attempts_are_used_up(house: House) -> None:

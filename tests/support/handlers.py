@@ -16,7 +16,7 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
-"""A folder: runs of the kinds `wait.x`, `stubborn.x` and `waitfail.x` end when a file of that name is in it."""
+"""A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait until a file of that name is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,11 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             raise ValueError("said in words what was deadly before")
         case "confessor":
             run.progress("back among the others")
+        case "payer":
+            while not _is_open(run):
+                time.sleep(0.02)
+            run.spend(tokens=10)
+            _write(os.environ[STARTS] + ".paid", run.key)
         case "spender":
             run.spend(tokens=600, usd=0.25)
             raise ValueError("paid for nothing")
