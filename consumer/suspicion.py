@@ -23,6 +23,8 @@ class Suspicion(StrEnum):
 
 def suspicion(envelope: Envelope, decision: Decision) -> Suspicion | None:
     """Return what became of the suspicion, or None where there was none, or it ended for another reason."""
+    if decision.pardoned:
+        return None
     if decision.verdict is Verdict.ACK:
         return Suspicion.CLEARED if envelope.suspect else None
     if decision.final:

@@ -16,7 +16,7 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
-"""A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait until a file of that name is in it."""
+"""A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait for a file of that name in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
