@@ -15,6 +15,7 @@ from consumer.execution import Executor, ExecutorUnavailable
 from consumer.fence import Fence, FenceUnavailable, Open, StoreFence
 from consumer.node import Node
 from consumer.pool import Pool
+from consumer.recycle import Limits
 from consumer.reload import Reload
 from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
@@ -79,7 +80,11 @@ def _executor(settings: Settings) -> Executor:
 
         return Inline.load(settings.handler, slots=settings.slots, limits=limits)
     return Pool.launch(
-        handler=settings.handler, slots=settings.slots, fresh=settings.lane is Lane.SUSPECTS, limits=limits
+        handler=settings.handler,
+        slots=settings.slots,
+        fresh=settings.lane is Lane.SUSPECTS,
+        limits=limits,
+        recycle=Limits(runs=settings.recycle_runs, rss=settings.recycle_rss),
     )
 
 
@@ -87,7 +92,7 @@ async def _serve(settings: Settings, executor: Executor, again: Callable[[], Set
     """Run until drained; `again` reads the settings anew."""
     fence = await _fence(settings)
     supervisor = Supervisor(settings, executor, fence)
-    node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, slots=executor.slots)
+    node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, executor=executor)
     signals = Signals(drain=supervisor.drain)
     signals.on_hang_up(Reload(settings, again, supervisor.adopt))
     signals.open()

@@ -1,8 +1,7 @@
-"""The processes of a fleet: one mold, and a leash for each worker. Carries out what `fleet` intends for them.
+"""The processes of a fleet: molds, and a leash for each worker. Carries out what `fleet` intends for them.
 
-Owns the mold's control socket and the alarms for workers that do not start, do not leave or are not reaped. Sees the
-end of every worker with its own eyes: a mold that does nothing any more may hide no death. What concerns runs is the
-pool's.
+Owns the alarms for workers that do not start, do not leave or are not reaped. Sees the end of every worker with its own
+eyes: a mold that does nothing any more may hide no death. What concerns runs is the pool's.
 """
 
 import asyncio
@@ -14,20 +13,22 @@ from typing import Final, assert_never
 from consumer import spawn
 from consumer.evidence import Death, shown
 from consumer.execution import ExecutorUnavailable
-from consumer.fleet import Fleet, Intention, Kill, Retire, Spawn, StartMold
+from consumer.fleet import Fleet
 from consumer.forbearance import Forbearance
+from consumer.intentions import EndMold, Intention, Kill, Retire, Spawn, StartMold
 from consumer.leash import Leash, Listener
 from consumer.memory import OomWatch
-from consumer.pipe import Forked, ForkFailed, Garbled, Loaded, Reaped, Record, Unloadable
-from consumer.spawn import Blueprint, Mold
+from consumer.molds import Molds
+from consumer.pipe import Forked, ForkFailed, Loaded, Reaped, Record, Unloadable
+from consumer.spawn import Blueprint
+from consumer.upkeep import Upkeep
 from consumer.usage import Usage
 from gateway.contract.logs import event
 
 _log: Final = logging.getLogger("consumer.crew")
 
-_LOAD_DEADLINE: Final = 120.0
-"""Seconds; handlers import large libraries."""
-_LEAVE_PATIENCE: Final = 2.0
+_LEAVE_PATIENCE: Final = 5.0
+"""Seconds for the handler's exit hooks and the interpreter's own end."""
 _REAP_LOOKS: Final = 4
 _REAP_INTERVAL: Final = 0.5
 """Seconds. A living mold tells of a death within milliseconds. Looks are counted, not one span of time, so that a
@@ -46,37 +47,39 @@ class Crew:
         *,
         blueprint: Blueprint,
         fleet: Fleet,
+        upkeep: Upkeep,
         start_deadline: float,
         listener: Listener,
         act: Callable[[list[Intention]], None],
         died: Callable[[Leash, Death, int], None],
     ) -> None:
         self.build = ""
-        self.mold_pid = 0
         self.leashes: dict[int, Leash] = {}
-        self._blueprint = blueprint
+        self._molds = Molds(blueprint, hear=self._on_mold, gone=self._mold_gone)
         self._fleet = fleet
+        self._upkeep = upkeep
         self._start_deadline = start_deadline
         self._listener = listener
         self._act = act
         self._died = died
-        self._mold: Mold | None = None
         self._alarms: dict[int, asyncio.TimerHandle | Forbearance] = {}
         self._unreaped: dict[int, asyncio.TimerHandle] = {}
-        self._mold_alarm: asyncio.TimerHandle | Forbearance | None = None
         self._oom = OomWatch()
         self._complete: asyncio.Future[None] | None = None
         self._gone = asyncio.Event()
         self._stopping = False
-        self._leaving = False
 
     # ------------------------------------------------------------ from start to stop
 
+    @property
+    def mold_pid(self) -> int:
+        """The process id of the mold that forks now, or loads; 0 before there is one."""
+        mold = self._molds.get(self._fleet.mold) or self._molds.get(self._molds.newest)
+        return mold.pid if mold is not None else 0
+
     def launch(self) -> None:
         """Start the first mold; may be called before any event loop runs."""
-        if self._mold is None:
-            self._mold = Mold.start(self._blueprint)
-            self.mold_pid = self._mold.pid
+        self._molds.launch()
 
     async def start(self) -> None:
         """Wait until every slot has a worker; raises ExecutorUnavailable, with everything ended."""
@@ -95,20 +98,23 @@ class Crew:
             async with asyncio.timeout(_STOP_PATIENCE):
                 await self._gone.wait()
         except TimeoutError:
-            self._mold_gone()
+            self._molds.end_all()
             for leash in list(self.leashes.values()):
                 event(_log, "worker.immortal", logging.ERROR, pid=leash.pid)
                 self._bury(leash.worker, Death(), 0)
-        self._quiet()
+        self._molds.forget_start()
         for alarm in (*self._alarms.values(), *self._unreaped.values()):
             alarm.cancel()
 
-    def carry_out(self, intention: StartMold | Spawn | Kill | Retire) -> None:
+    def carry_out(self, intention: StartMold | EndMold | Spawn | Kill | Retire) -> None:
         """Do one thing that the fleet wants done to a process."""
         match intention:
             case StartMold(after=after):
-                self._quiet()
-                self._mold_alarm = self._loop.call_later(after, self._start_mold)
+                self._molds.start_later(after, self._start_mold)
+            case EndMold(mold=mold):
+                if (elder := self._molds.get(mold)) is not None:
+                    event(_log, "mold.replaced", pid=elder.pid, by=self.mold_pid)
+                    self._molds.leave(mold)
             case Spawn(worker=worker, after=after):
                 if after > 0:
                     self._alarms[worker] = self._loop.call_later(after, self._spawn, worker)
@@ -129,73 +135,46 @@ class Crew:
         if leash.pidfd is None:
             return  # its birth is not announced yet; should its mold be frozen, the start's deadline finds out
         self._unwatch(leash.worker)
+        self._upkeep.born(leash)
         self._act(self._fleet.started(leash.worker))
         self.check()
 
     def check(self) -> None:
         """See whether a start is complete, or a stop."""
+        self._upkeep.counted(self._fleet.recycling)
         if self._complete is not None and not self._complete.done() and self._fleet.ready == self._fleet.slots:
             self._complete.set_result(None)
         if self._stopping and self._fleet.empty:
-            if self._mold is None:
+            self._molds.leave_all()
+            if not self._molds:
                 self._gone.set()
-            elif not self._leaving:
-                self._leaving = True
-                self._mold.leave()
-                self._give_mold(_LEAVE_PATIENCE)
 
-    # ------------------------------------------------------------ the mold
+    # ------------------------------------------------------------ molds
 
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    def _give_mold(self, seconds: float) -> None:
-        self._quiet()
-        self._mold_alarm = Forbearance(seconds, self._mold_gone, listen=self._hear_mold)
-
-    def _quiet(self) -> None:
-        if self._mold_alarm is not None:
-            self._mold_alarm.cancel()
-            self._mold_alarm = None
-
     def _start_mold(self) -> None:
-        if self._stopping:
+        if self._stopping or self._molds.is_loading:
             return
         try:
-            self.launch()
+            self._molds.start()
         except OSError as error:
             event(_log, "mold.unstartable", logging.ERROR, error=error)
             self._fail(f"no mold could be started: {error}")
-            self._act(self._fleet.mold_lost())
-            return
-        assert self._mold is not None  # noqa: S101 - launched
-        self._loop.add_reader(self._mold.control, self._hear_mold)
-        self._give_mold(_LOAD_DEADLINE)
+            self._act(self._fleet.mold_lost(self._molds.newest + 1))
 
-    def _hear_mold(self) -> None:
-        while self._mold is not None:
-            try:
-                heard = self._mold.receive()
-            except BlockingIOError:
-                return
-            except (OSError, Garbled) as error:
-                event(_log, "mold.garbled", logging.ERROR, error=error)
-                heard = None
-            if heard is None:
-                self._mold_gone()
-                return
-            self._on_mold(*heard)
-
-    def _on_mold(self, record: Record, descriptors: list[int]) -> None:
+    def _on_mold(self, number: int, record: Record, descriptors: list[int]) -> None:
         match record:
             case Loaded(build=build, threads=threads):
                 self.build = build
-                self._quiet()
-                event(_log, "mold.loaded", pid=self.mold_pid, build=build)
+                self._molds.loaded(number)
+                event(_log, "mold.loaded", pid=self._molds[number].pid, build=build)
                 if threads > 1:
                     event(_log, "mold.threads", logging.WARNING, threads=threads, why="a fork may inherit a held lock")
-                self._act(self._fleet.mold_ready())
+                self._upkeep.loaded(number, self._molds[number])
+                self._act(self._fleet.mold_ready(number))
                 self.check()  # with no slot at all, that was the whole start
             case Unloadable(message=message, traceback=trace):
                 event(_log, "mold.unloadable", logging.ERROR, why=message)
@@ -206,6 +185,8 @@ class Crew:
                 leash.attach(pid, *descriptors, ended=self._on_end)
                 if leash.ready:
                     self.ready(leash)
+                if self._upkeep.is_worn(number, self._molds[number]) and number == self._fleet.mold:
+                    self._act(self._fleet.mold_grown())
             case ForkFailed(worker=worker, message=message):
                 event(_log, "worker.unforkable", logging.ERROR, why=message)
                 self._bury(worker, Death(), 0)
@@ -214,35 +195,39 @@ class Crew:
             case _:
                 event(_log, "mold.garbled", logging.ERROR, record=type(record).__name__)
 
-    def _mold_gone(self) -> None:
-        """The mold has ended, or is to; its workers end with it, and each is waited for before its run is reported."""
-        mold, self._mold = self._mold, None
-        if mold is None:
+    def _mold_gone(self, number: int) -> None:
+        """A mold has ended, or is to; its workers end with it, and each is waited for before its run is reported."""
+        ended = self._molds.end(number)
+        if ended is None:
             return
-        self._loop.remove_reader(mold.control)
-        self._quiet()
-        status = mold.kill()
-        if not self._stopping:
-            event(_log, "mold.lost", logging.ERROR, pid=mold.pid, status=status)
+        pid, status, was_leaving = ended
+        self._upkeep.ended(number)
+        if not (self._stopping or was_leaving):
+            event(_log, "mold.lost", logging.ERROR, pid=pid, status=status)
             self._fail(f"the process that loads the handler ended with status {status} before any worker was ready")
         # Whoever was seen to end before the mold did has ended by itself, and is not excused (P17).
-        for leash in [leash for leash in self.leashes.values() if leash.ended]:
-            self._bury(leash.worker, self._death(leash.status), 0)
-        self._act(self._fleet.mold_lost())
-        for leash in list(self.leashes.values()):
+        for leash in self._workers_of(number):
+            if leash.ended:
+                self._bury(leash.worker, self._death(leash.status), 0)
+        self._act(self._fleet.mold_lost(number))
+        for leash in self._workers_of(number):
             leash.orphaned = True
             if leash.pidfd is None:
                 self._bury(leash.worker, Death(), 0)
         self.check()
 
-    def _mold_frozen(self) -> None:
+    def _mold_frozen(self, number: int) -> None:
         """The mold is there and does nothing: it is stopped, or hangs in the kernel. It is replaced."""
-        event(_log, "mold.frozen", logging.ERROR, pid=self.mold_pid)
-        if self._mold is not None:
-            for leash in self.leashes.values():
-                if leash.pid:
-                    spawn.kill_group(leash.pid)  # safe now: a mold that is frozen waits for nobody
-        self._mold_gone()
+        if (mold := self._molds.get(number)) is None:
+            return
+        event(_log, "mold.frozen", logging.ERROR, pid=mold.pid)
+        for leash in self._workers_of(number):
+            if leash.pid:
+                spawn.kill_group(leash.pid)  # safe now: a mold that is frozen waits for nobody
+        self._mold_gone(number)
+
+    def _workers_of(self, mold: int) -> list[Leash]:
+        return [leash for leash in self.leashes.values() if leash.mold == mold]
 
     def _fail(self, why: str) -> None:
         if self._complete is not None and not self._complete.done():
@@ -252,17 +237,19 @@ class Crew:
 
     def _spawn(self, worker: int) -> None:
         self._unwatch(worker)
-        if not self._fleet.expected(worker) or self._mold is None:
+        mold = self._molds.get(self._fleet.mold)
+        if not self._fleet.expected(worker) or mold is None:
             return
         try:
-            ends = self._mold.fork(worker)
+            ends = mold.fork(worker)
         except OSError as error:
             event(_log, "worker.unforkable", logging.ERROR, error=error)
             self._act(self._fleet.exited(worker))
             return
-        self.leashes[worker] = Leash(worker, ends, self._listener)
+        self.leashes[worker] = Leash(worker, ends, self._listener, mold=self._fleet.mold, build=self.build)
         self._watch(worker, self._start_deadline)
         self._act(self._fleet.spawned(worker))
+        self._upkeep.counted(self._fleet.recycling)
 
     def _watch(self, worker: int, patience: float) -> None:
         self._unwatch(worker)
@@ -274,8 +261,8 @@ class Crew:
 
     def _listen(self, worker: int) -> None:
         """Take in what the worker, or its mold, has said of it while we may have been the slow ones."""
-        self._hear_mold()
         if (leash := self.leashes.get(worker)) is not None:
+            self._molds.hear(leash.mold)
             leash.read()
 
     def _stuck(self, worker: int) -> None:
@@ -285,7 +272,7 @@ class Crew:
             return
         event(_log, "worker.stuck", logging.WARNING, worker=worker, pid=leash.pid)
         if leash.pidfd is None:
-            self._mold_frozen()  # it has not even forked: whatever holds it, it is of no use any more
+            self._mold_frozen(leash.mold)  # it has not even forked: whatever holds it, it is of no use any more
         else:
             self._act(self._fleet.stuck(worker))
 
@@ -293,9 +280,10 @@ class Crew:
         """A worker's process is over. Its mold tells how, unless that is gone, or frozen."""
         # A mold that ended first can be seen to have ended, and excuses its workers. Its socket alone would not tell: a
         # worker that hangs in the middle of its birth holds a copy.
-        self._hear_mold()
-        if self._mold is not None and self._mold.ended:
-            self._mold_gone()
+        self._molds.hear(leash.mold)
+        mold = self._molds.get(leash.mold)
+        if mold is not None and mold.ended:
+            self._mold_gone(leash.mold)
         if leash.closed:
             return
         if leash.orphaned:
@@ -304,14 +292,14 @@ class Crew:
             self._bury(leash.worker, Death(), 0)
             return
         leash.ended = True
-        leash.status = spawn.exit_status(leash.pid, parent=self.mold_pid)
-        self._await_reaping(leash.worker, _REAP_LOOKS)
+        leash.status = spawn.exit_status(leash.pid, parent=self._molds[leash.mold].pid)
+        self._await_reaping(leash, _REAP_LOOKS)
 
-    def _await_reaping(self, worker: int, looks: int) -> None:
+    def _await_reaping(self, leash: Leash, looks: int) -> None:
         if looks == 0:
-            self._mold_frozen()
+            self._mold_frozen(leash.mold)
         else:
-            self._unreaped[worker] = self._loop.call_later(_REAP_INTERVAL, self._await_reaping, worker, looks - 1)
+            self._unreaped[leash.worker] = self._loop.call_later(_REAP_INTERVAL, self._await_reaping, leash, looks - 1)
 
     def _death(self, status: int | None, usage: Usage | None = None) -> Death:
         killed = status is not None and os.WIFSIGNALED(status)
@@ -324,6 +312,7 @@ class Crew:
         if (leash := self.leashes.get(worker)) is not None:
             leash.close()
             event(_log, "worker.exited", pid=leash.pid, status=shown(death), runs=leash.runs)
+            self._upkeep.gone(leash, self._fleet.parting(worker), death)
             self._died(leash, death, peak)
         self._act(self._fleet.exited(worker))
         self.leashes.pop(worker, None)

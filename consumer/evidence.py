@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from consumer.execution import RunOrder, RunReport
-from consumer.fleet import Cause
+from consumer.intentions import Cause
 from consumer.pipe import Finished, Measured, Progress, Spend
 from consumer.usage import Usage
 from gateway.contract.envelope import Admission, Spent

@@ -1,107 +1,37 @@
 """Who sits in which slot, what it runs, and what has to happen next: messages in, intentions out.
 
-Pure: no system calls, no clock, no pipes. Owns the two promises of the fleet: one run at a time on a worker, and one
-ending for every run, whatever dies in which order. A run's ending is told only when its worker can do no more harm:
+Pure: no system calls, no clock, no pipes. Owns the promises of the fleet: one run at a time on a worker; one ending for
+every run, whatever dies in which order; a worker that is to be recycled keeps its place until another one stands ready,
+and a worker on its way out is given nothing any more. A run's ending is told only when its worker can do no more harm:
 it has said that it finished, or it is dead.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
-_BACKOFF_BASE: Final = 0.1
-_BACKOFF_CAP: Final = 5.0
-
-
-class Cause(StrEnum):
-    """How a run came to its end."""
-
-    FINISHED = "finished"
-    """The worker said so itself."""
-    DIED = "died"
-    """The worker was gone, and nobody here had killed it."""
-    DEADLINE = "deadline"
-    SILENT = "silent"
-    """It had not said anything for longer than its kind may."""
-    MEMORY = "memory"
-    GARBLED = "garbled"
-    """The worker wrote what is no record, or closed its pipe and lived on."""
-    REVOKED = "revoked"
-    """The claim was taken away and the grace is over, or it had not begun."""
-    STOPPED = "stopped"
-    MOLD_LOST = "mold_lost"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartMold:
-    """Start a mold, `after` seconds from now."""
-
-    after: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spawn:
-    """Ask the mold for a worker, `after` seconds from now, if it is still `expected` then."""
-
-    worker: int
-    after: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assign:
-    """Arm the run's deadline, then send it to the worker."""
-
-    worker: int
-    run: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disclaim:
-    """Tell the worker that its run's claim is gone."""
-
-    worker: int
-    run: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    """Kill the worker: now, or once it has had the chance to write down where it `hangs`."""
-
-    worker: int
-    hangs: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retire:
-    """Let the worker end by itself: it has no run, and is killed only if it takes too long."""
-
-    worker: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """The run is over; `worker` is None when it never had one."""
-
-    run: str
-    worker: int | None
-    cause: Cause
-
+from consumer.intentions import (
+    Assign,
+    Cause,
+    Disclaim,
+    End,
+    EndMold,
+    Intention,
+    Kill,
+    Parting,
+    Phase,
+    Retire,
+    Spawn,
+    StartMold,
+)
+from consumer.recycle import allowance
 
 _HANGING: Final = frozenset({Cause.DEADLINE, Cause.SILENT})
-
-Intention = StartMold | Spawn | Assign | Disclaim | Kill | Retire | End
-
-
-class Phase(StrEnum):
-    """Where a worker stands between its planning and its death."""
-
-    PLANNED = "planned"
-    STARTING = "starting"
-    IDLE = "idle"
-    BUSY = "busy"
-    LEAVING = "leaving"
+_BACKOFF_BASE: Final = 0.1
+_BACKOFF_CAP: Final = 5.0
+_SUCCESSOR_PAUSE: Final = 60.0
+"""Seconds until the next try when a mold's successor could not be loaded: the old one still serves."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,21 +41,37 @@ class _Worker:
     runs: int = 0
     killed_for: Cause | None = None
     revoked: bool = False
+    mold: int = 0
+    """The one that it was forked from; 0 while it is only planned."""
+    worn: Parting | None = None
+    """Why it is to be recycled, or left."""
+    exempt: bool = False
+    """Never recycled: somebody watches how it grows."""
+    late: bool = False
+    """It was not ready in time; what it says from now on is too late."""
 
 
 @dataclass(slots=True)
 class Fleet:
     """The registry of slots and workers; every method takes one message and yields the intentions that follow.
 
-    A `fresh` fleet gives every run a worker that has run nothing before (the isolation lane). Consume what a method
-    yields before calling the next.
+    A `fresh` fleet gives every run a worker that has run nothing before (the isolation lane). There are never more
+    workers than slots, and an allowance for those that are being recycled. Consume what a method yields before calling
+    the next.
     """
 
     slots: int
     fresh: bool = False
     failures: int = 0
     """Workers that died before they were ready, in a row."""
-    _mold: bool = False
+    mold: int = 0
+    """The mold that workers are forked from; 0 while there is none."""
+    _newest: int = 0
+    """The number of the last mold that was ready; later ones have greater numbers."""
+    _elders: set[int] = field(default_factory=set)
+    """Molds that have been replaced and still have workers."""
+    _successor: bool = False
+    """A mold has been asked for, to replace one that serves."""
     _mold_failures: int = 0
     _stopping: bool = False
     _next: int = 1
@@ -137,8 +83,13 @@ class Fleet:
 
     @property
     def ready(self) -> int:
-        """Workers that have a run or could take one."""
+        """Workers that have a run or could take one; never more than slots."""
         return sum(1 for worker in self._workers.values() if worker.phase in (Phase.IDLE, Phase.BUSY))
+
+    @property
+    def recycling(self) -> int:
+        """Workers beyond the slots: they will take the place of another one, or have given theirs up."""
+        return max(0, len(self._workers) - self.slots)
 
     @property
     def empty(self) -> bool:
@@ -152,6 +103,15 @@ class Fleet:
     def leaving(self, worker: int) -> bool:
         """Whether the worker is on its way out: it was told to go, or is killed, and need not be heard any more."""
         return worker in self._workers and self._workers[worker].phase is Phase.LEAVING
+
+    def parting(self, worker: int) -> Cause | Parting:
+        """Return what a worker that has just died has died of, or left for; ask before it is reported as `exited`."""
+        one = self._workers[worker]
+        if one.killed_for is not None:
+            return one.killed_for
+        if one.phase in (Phase.PLANNED, Phase.STARTING):
+            return Parting.UNREADY
+        return one.worn if one.phase is Phase.LEAVING and one.worn is not None else Cause.DIED
 
     def busy(self) -> Iterator[tuple[int, str]]:
         """Yield each worker that has a run, and the run."""
@@ -172,8 +132,11 @@ class Fleet:
         self._waiting.append(run)
         return self._dispatch()
 
-    def finished(self, worker: int, run: str, *, last: bool = False) -> list[Intention]:
-        """The worker says that its run is over; `last` says that it wants no other."""
+    def finished(self, worker: int, run: str, *, last: bool = False, worn: Parting | None = None) -> list[Intention]:
+        """The worker says that its run is over; `last` says that it wants no other, `worn` that it is to be recycled.
+
+        A worn worker goes on until another one is ready to take its place.
+        """
         one = self._workers.get(worker)
         if one is None or one.run is None or one.run != run:
             return self.garbled(worker)
@@ -181,11 +144,14 @@ class Fleet:
         if one.killed_for is not None:
             one.phase = Phase.LEAVING  # the run was quicker than the kill, which is on its way all the same
             return [ended]
-        if last or self.fresh or self._stopping or not self._mold:
-            one.phase = Phase.LEAVING
-            return [ended, Retire(worker=worker)]
+        if last or self.fresh or self._stopping:
+            return [ended, self._retire(worker, Parting.STOPPED if self._stopping else Parting.USED_UP), *self._fill()]
         one.phase = Phase.IDLE
-        return [ended, *self._dispatch()]
+        if worn is not None and one.worn is None and not one.exempt:
+            one.worn = worn
+        if one.worn is None:
+            return [ended, *self._dispatch()]
+        return [ended, *self._settle()]
 
     def revoked(self, run: str) -> list[Intention]:
         """The claim to a run is gone: it ends at once if nobody has it, else its worker is told."""
@@ -209,27 +175,29 @@ class Fleet:
 
     # ------------------------------------------------------------ messages about workers
 
-    def spawned(self, worker: int) -> list[Intention]:
-        """The mold was asked for the worker."""
-        self._workers[worker].phase = Phase.STARTING
+    def spawned(self, worker: int, *, exempt: bool = False) -> list[Intention]:
+        """The mold was asked for the worker, which is not to be recycled when it is `exempt`."""
+        one = self._workers[worker]
+        one.phase, one.mold, one.exempt = Phase.STARTING, self.mold, exempt
         return []
 
     def started(self, worker: int) -> list[Intention]:
         """The worker says that it is ready."""
         one = self._workers.get(worker)
-        if one is None or one.phase is Phase.LEAVING:
+        if one is None or one.phase is Phase.LEAVING or one.late or one.killed_for is not None:
             return []
         if one.phase is not Phase.STARTING:
             return self.garbled(worker)
         self.failures = self._mold_failures = 0
-        one.phase = Phase.IDLE
-        return self._dispatch()
+        one.phase = Phase.STANDBY
+        return self._settle()
 
     def stuck(self, worker: int) -> list[Intention]:
         """The worker's time to get ready, or to leave, is over."""
         one = self._workers.get(worker)
         if one is None or one.phase not in (Phase.STARTING, Phase.LEAVING):
             return []
+        one.late = True
         return [Kill(worker=worker)]
 
     def garbled(self, worker: int) -> list[Intention]:
@@ -245,34 +213,54 @@ class Fleet:
         if one.run is not None:
             done.append(self._end(one, worker, one.killed_for or Cause.DIED))
         # One that dies young without ever having had a run would do so again, and again.
-        young = one.phase in (Phase.PLANNED, Phase.STARTING) or (one.phase is Phase.IDLE and one.runs == 0)
-        young = young and one.killed_for is not Cause.MOLD_LOST
+        young = one.phase in (Phase.PLANNED, Phase.STARTING, Phase.STANDBY)
+        young = (young or (one.phase is Phase.IDLE and one.runs == 0)) and one.killed_for is not Cause.MOLD_LOST
         self.failures += young
-        return [*done, *self._fill(_backoff(self.failures) if young else 0.0)]
+        return [*done, *self._settle(_backoff(self.failures) if young else 0.0), *self._end_elders()]
 
-    # ------------------------------------------------------------ messages about the mold, and the end
+    # ------------------------------------------------------------ messages about molds, and the end
 
-    def mold_ready(self) -> list[Intention]:
-        """The mold has loaded the handler and can fork."""
-        self._mold = True
-        return self._fill(0.0)
+    def mold_ready(self, mold: int) -> list[Intention]:
+        """A mold has loaded the handler and can fork; workers of the one before it are recycled, a share at a time."""
+        if self.mold:
+            self._elders.add(self.mold)
+        self.mold = self._newest = mold
+        self._successor = False
+        for one in self._workers.values():
+            if one.mold not in (0, mold) and not one.exempt:
+                one.worn = one.worn or Parting.MOLD
+        return [*self._settle(), *self._end_elders()]
 
-    def mold_lost(self) -> list[Intention]:
-        """The mold is gone: its workers go with it, blaming nobody; those that had not been forked never were.
+    def mold_grown(self) -> list[Intention]:
+        """The mold has grown so much that another one is to take its place; it serves until that is ready."""
+        if self._stopping or self._successor or not self.mold or self._elders:
+            return []
+        self._successor = True
+        return [StartMold(after=0.0)]
+
+    def mold_lost(self, mold: int) -> list[Intention]:
+        """A mold is gone: its workers go with it, blaming nobody; those that had not been forked never were.
 
         Each worker that was forked must still be reported as `exited`.
         """
-        self._mold = False
+        self._elders.discard(mold)
+        kills = [
+            kill
+            for number, one in self._workers.items()
+            if one.mold == mold
+            for kill in self._kill(number, Cause.MOLD_LOST)
+        ]
+        if self.mold and mold > self._newest:
+            return [] if self._stopping else [StartMold(after=_SUCCESSOR_PAUSE)]
+        if mold <= self._newest and mold != self.mold:
+            return kills  # it had been replaced already
+        self.mold, self._successor = 0, False
         self._mold_failures += 1
         for number in [n for n, worker in self._workers.items() if worker.phase is Phase.PLANNED]:
             del self._workers[number]
-        kills = [kill for number in list(self._workers) for kill in self._kill(number, Cause.MOLD_LOST)]
-        again = (
-            []
-            if self._stopping
-            else [StartMold(after=0.0 if self._mold_failures == 1 else _backoff(self._mold_failures))]
-        )
-        return [*kills, *again]
+        if self._stopping:
+            return kills
+        return [*kills, StartMold(after=0.0 if self._mold_failures == 1 else _backoff(self._mold_failures))]
 
     def stop(self) -> list[Intention]:
         """Take no more runs and end every worker."""
@@ -285,34 +273,66 @@ class Fleet:
                     del self._workers[number]
                 case Phase.STARTING | Phase.BUSY:
                     done += self._kill(number, Cause.STOPPED)
-                case Phase.IDLE:
-                    one.phase = Phase.LEAVING
-                    done.append(Retire(worker=number))
+                case Phase.STANDBY | Phase.IDLE:
+                    done.append(self._retire(number, Parting.STOPPED))
                 case Phase.LEAVING:
                     pass
         return done
 
     # ------------------------------------------------------------
 
-    def _dispatch(self) -> list[Intention]:
+    def _settle(self, after: float = 0.0) -> list[Intention]:
+        """Let worn workers go for those that stand ready, give out what waits, and ask for those that are missing."""
+        return [*self._swap(), *self._dispatch(), *self._fill(after)]
+
+    def _swap(self) -> list[Intention]:
         done: list[Intention] = []
-        for number, one in self._workers.items():
-            if not self._waiting:
-                break
-            if one.phase is Phase.IDLE:
-                one.phase, one.run, one.revoked = Phase.BUSY, self._waiting.popleft(), False
-                one.runs += 1
-                self._running[one.run] = number
-                done.append(Assign(worker=number, run=one.run))
+        worn = [n for n, one in self._workers.items() if one.phase is Phase.IDLE and one.worn is not None]
+        for one in self._workers.values():
+            if one.phase is not Phase.STANDBY or self._stopping:
+                continue
+            if self.ready == self.slots:
+                if not worn:
+                    break
+                done.append(self._retire(worn.pop(), None))
+            one.phase = Phase.IDLE
         return done
 
-    def _fill(self, after: float) -> list[Intention]:
+    def _dispatch(self) -> list[Intention]:
         done: list[Intention] = []
-        while self._mold and not self._stopping and len(self._workers) < self.slots:
+        if not self._waiting:
+            return done
+        idle = [(number, one) for number, one in self._workers.items() if one.phase is Phase.IDLE]
+        for number, one in sorted(idle, key=lambda item: item[1].worn is not None):
+            if not self._waiting:
+                break
+            one.phase, one.run, one.revoked = Phase.BUSY, self._waiting.popleft(), False
+            one.runs += 1
+            self._running[one.run] = number
+            done.append(Assign(worker=number, run=one.run))
+        return done
+
+    def _fill(self, after: float = 0.0) -> list[Intention]:
+        if not self.mold or self._stopping:
+            return []
+        staying = sum(1 for one in self._workers.values() if one.phase is not Phase.LEAVING and one.worn is None)
+        room = self.slots + (0 if self.fresh else allowance(self.slots)) - len(self._workers)
+        done: list[Intention] = []
+        for _ in range(min(self.slots - staying, room)):
             self._workers[self._next] = _Worker()
             done.append(Spawn(worker=self._next, after=after))
             self._next += 1
         return done
+
+    def _end_elders(self) -> list[Intention]:
+        done = self._elders - {one.mold for one in self._workers.values()}
+        self._elders -= done
+        return [EndMold(mold=mold) for mold in sorted(done)]
+
+    def _retire(self, worker: int, why: Parting | None) -> Retire:
+        one = self._workers[worker]
+        one.phase, one.worn = Phase.LEAVING, why or one.worn
+        return Retire(worker=worker)
 
     def _kill(self, worker: int, cause: Cause) -> list[Intention]:
         one = self._workers[worker]

@@ -10,7 +10,7 @@ failure that counts against the ticket. A handler may be started more than once 
 it: use `run.key` to make what an attempt does to the world happen once. Imports neither the broker nor the supervisor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -78,6 +78,27 @@ class Line(Protocol):
 
     def lost(self) -> bool:
         """Whether the run's claim was taken away."""
+
+
+_exit_hooks: list[Callable[[], Any]] = []
+
+
+def at_exit(hook: Callable[[], Any]) -> None:
+    """Have `hook` called, or awaited if it is `async def`, when this worker leaves in order: flush what was buffered.
+
+    Call it once, where the handler's module is loaded or in a run; the same function counts once. A worker leaves in
+    order when it is recycled, when it has had the one run that it was for, and when its node drains or stops; the hook
+    registered last is called first. It has 5 seconds together with all others, then the worker is killed, and no ticket
+    pays for that. Nothing is called in a worker that dies: after SIGKILL, a crash, a deadline or too much memory, what
+    was buffered is lost. So what a ticket needs to be done must be done before its run returns.
+    """
+    if hook not in _exit_hooks:
+        _exit_hooks.append(hook)
+
+
+def exit_hooks() -> tuple[Callable[[], Any], ...]:
+    """Return what is to be called at the end, in that order."""
+    return tuple(reversed(_exit_hooks))
 
 
 class Run:

@@ -18,11 +18,12 @@ from typing import Any, Final
 from consumer.briefing import briefing
 from consumer.evidence import Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
-from consumer.fleet import Cause
 from consumer.forbearance import Forbearance
 from consumer.handler import Run
+from consumer.intentions import Cause
 from consumer.pipe import Finished, Progress, Spend
 from consumer.spending import Keep, Spending
+from consumer.worker.goodbye import farewell
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE, account, prepare
@@ -161,6 +162,7 @@ class Inline:
         handlings = [under_way.handling for under_way in self._runs.values()]
         if handlings:
             await asyncio.wait(handlings, timeout=_CANCEL_PATIENCE)
+        await asyncio.wait([asyncio.create_task(farewell())], timeout=_CANCEL_PATIENCE)
 
     async def _run(self, order: RunOrder, spent: Keep | None) -> RunReport:
         loop = asyncio.get_running_loop()

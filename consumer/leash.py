@@ -38,8 +38,10 @@ class Listener(Protocol):
 class Leash:
     """One worker, from the request for it to its death. `close` it exactly once."""
 
-    def __init__(self, worker: int, ends: WorkerEnds, listener: Listener) -> None:
+    def __init__(self, worker: int, ends: WorkerEnds, listener: Listener, *, mold: int, build: str) -> None:
         self.worker = worker
+        self.mold = mold
+        self.build = build
         self.pid = 0
         self.pidfd: int | None = None
         self.output = Output()
@@ -57,6 +59,7 @@ class Leash:
         """How it ended, if that could be seen before its mold told."""
         self.closed = False
         self._statm: int | None = None
+        self._rollup: int | None = None
         self._channel = ends.channel
         self._printed = ends.output
         self._stack: int | None = ends.stack
@@ -76,6 +79,7 @@ class Leash:
     def attach(self, pid: int, pidfd: int, statm: int, *, ended: Callable[["Leash"], None]) -> None:
         """Take the descriptors that the mold made for the new process; `ended` is called once, when that is over."""
         self.pid, self.pidfd, self._statm = pid, pidfd, statm
+        self._rollup = memory.open_rollup(pid, pidfd)
         self._loop.add_reader(pidfd, self._see_end, ended)
         if self.doomed:
             self.kill()
@@ -83,6 +87,10 @@ class Leash:
     def resident(self) -> int:
         """Return the worker's resident memory now, in bytes."""
         return memory.resident(self._statm) if self._statm is not None else 0
+
+    def private(self) -> int:
+        """Return the bytes that only this worker has now; takes milliseconds, see `recycle.LOOK_SECONDS`."""
+        return memory.private(self._rollup, self._statm) if self._statm is not None else 0
 
     def kill(self) -> None:
         """Kill the worker, or see to it that it is killed once its process is known."""
@@ -184,10 +192,10 @@ class Leash:
         if self.pidfd is not None:
             self._loop.remove_reader(self.pidfd)
         self._channel.close()
-        for descriptor in (self._printed, self._stack, self.pidfd, self._statm):
+        for descriptor in (self._printed, self._stack, self.pidfd, self._statm, self._rollup):
             if descriptor is not None:
                 os.close(descriptor)
-        self.pidfd = self._statm = self._stack = None
+        self.pidfd = self._statm = self._stack = self._rollup = None
 
     def _see_end(self, ended: Callable[["Leash"], None]) -> None:
         assert self.pidfd is not None  # noqa: S101 - it is what was waited on

@@ -4,11 +4,12 @@ Never uses `ru_maxrss` as current memory: it does not fall.
 """
 
 import os
+import select
 from pathlib import Path
 from typing import Final
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_RESIDENT: Final = 1
+_RESIDENT, _SHARED = 1, 2
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
@@ -16,6 +17,45 @@ def resident(statm: int) -> int:
     """Return the bytes that are resident now for the process whose open `statm` this is; 0 once it is dead."""
     try:
         return int(os.pread(statm, 128, 0).split()[_RESIDENT]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def open_rollup(pid: int, pidfd: int) -> int | None:
+    """Open what the kernel adds up of a process's pages; None where it will not, or where the process has ended.
+
+    The number is looked up before the process is seen to be alive, so that it cannot have meant somebody else.
+    """
+    try:
+        rollup = os.open(f"/proc/{pid}/smaps_rollup", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    watch = select.poll()
+    watch.register(pidfd, select.POLLIN)
+    if watch.poll(0):
+        os.close(rollup)
+        return None
+    return rollup
+
+
+def private(rollup: int | None, statm: int) -> int:
+    """Return the bytes that only this process has, and would be free without it; 0 once it is dead.
+
+    Where the kernel does not tell, the anonymous ones, some of which it may share with what it was forked from.
+    """
+    try:
+        lines = os.pread(rollup, 4096, 0).splitlines() if rollup is not None else []
+        sizes = [int(line.split()[1]) for line in lines if line.startswith((b"Private_Clean:", b"Private_Dirty:"))]
+    except (OSError, IndexError, ValueError):
+        sizes = []
+    return sum(sizes) * 1024 if sizes else anonymous(statm)
+
+
+def anonymous(statm: int) -> int:
+    """Return the resident bytes that no file stands behind; 0 once the process is dead."""
+    try:
+        columns = os.pread(statm, 128, 0).split()
+        return (int(columns[_RESIDENT]) - int(columns[_SHARED])) * _PAGE
     except (OSError, IndexError, ValueError):
         return 0
 

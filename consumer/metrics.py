@@ -40,6 +40,34 @@ DISCARDED = Counter(
     registry=REGISTRY,
 )
 RELOADS = Counter("lazaretto_settings_reloads", "Policies read again on SIGHUP", ["result"], registry=REGISTRY)
+WORKER_EXITS = Counter("lazaretto_worker_exits", "Workers that have ended", ["cause", "signal"], registry=REGISTRY)
+WORKER_RUNS = Histogram(
+    "lazaretto_worker_runs_at_exit",
+    "Runs that a worker has had when it ends",
+    buckets=(0, 1, 10, 50, 100, 250, 500, 1000, 5000, 20000),
+    registry=REGISTRY,
+)
+WORKER_RSS = Histogram(
+    "lazaretto_worker_rss_at_exit_bytes",
+    "Private memory of a worker at its last look",
+    buckets=tuple(size << 20 for size in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)),
+    registry=REGISTRY,
+)
+WORKER_GROWTH = Gauge(
+    "lazaretto_worker_growth_bytes_per_run", "Growth of private memory, least squares over workers", registry=REGISTRY
+)
+SUGGESTED_RUNS = Gauge(
+    "lazaretto_worker_suggested_runs",
+    "Runs until the memory limit at that growth; 0: it need not matter",
+    registry=REGISTRY,
+)
+MOLD_RSS = Gauge("lazaretto_mold_rss_bytes", "Resident memory of the mold", registry=REGISTRY)
+RECYCLING = Gauge("lazaretto_recycles_in_progress", "Workers beyond the slots, coming or leaving", registry=REGISTRY)
+RECYCLE_PACE = Gauge(
+    "lazaretto_recycle_interval_shrunk",
+    "1 while workers are recycled after half as many runs as within the last day",
+    registry=REGISTRY,
+)
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 

@@ -6,15 +6,16 @@ from aiohttp import web
 from prometheus_client import generate_latest
 
 from consumer import metrics
+from consumer.execution import Executor
 
 
 class Node:
     """A small HTTP server beside the supervisor."""
 
-    def __init__(self, *, ready: Callable[[], bool], under_way: Callable[[], int], slots: int) -> None:
+    def __init__(self, *, ready: Callable[[], bool], under_way: Callable[[], int], executor: Executor) -> None:
         self._ready = ready
         self._under_way = under_way
-        self._slots = slots
+        self._executor = executor
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -39,15 +40,16 @@ class Node:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         ready = self._ready()
-        body: dict[str, object] = {"ready": ready, "under_way": self._under_way(), "slots": self._slots}
-        if not self._slots:
+        body: dict[str, object] = {"ready": ready, "under_way": self._under_way(), "slots": self._executor.slots}
+        if not self._executor.slots:
             body["note"] = "takes nothing: LAZARETTO_WORKERS is 0"
         return web.json_response(body, status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         under_way = self._under_way()
         metrics.SLOTS.labels("busy").set(under_way)
-        metrics.SLOTS.labels("free").set(max(0, self._slots - under_way))
+        metrics.SLOTS.labels("free").set(max(0, self._executor.ready - under_way))
+        metrics.SLOTS.labels("away").set(self._executor.slots - self._executor.ready)
         return web.Response(
             body=generate_latest(metrics.REGISTRY), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )

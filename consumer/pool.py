@@ -17,12 +17,15 @@ from consumer.briefing import briefing
 from consumer.crew import Crew
 from consumer.evidence import MAX_ALONGSIDE, Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
-from consumer.fleet import Assign, Cause, Disclaim, End, Fleet, Intention
+from consumer.fleet import Fleet
+from consumer.intentions import Assign, Cause, Disclaim, End, Intention
 from consumer.leash import Leash
 from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spend
+from consumer.recycle import NEVER, Limits
 from consumer.spawn import Blueprint
 from consumer.spending import Keep
 from consumer.underway import UnderWay
+from consumer.upkeep import Upkeep
 from consumer.usage import Usage
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
@@ -41,11 +44,21 @@ class Pool:
     `start_deadline` in seconds is what a fork may take to get ready.
     """
 
-    def __init__(self, blueprint: Blueprint, *, slots: int, fresh: bool = False, start_deadline: float = 10.0) -> None:
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        *,
+        slots: int,
+        fresh: bool = False,
+        start_deadline: float = 10.0,
+        recycle: Limits = NEVER,
+    ) -> None:
         self._fleet = Fleet(slots=slots, fresh=fresh)
+        self._upkeep = Upkeep(NEVER if fresh else recycle)
         self._crew = Crew(
             blueprint=blueprint,
             fleet=self._fleet,
+            upkeep=self._upkeep,
             start_deadline=start_deadline,
             listener=self,
             act=self._act,
@@ -67,17 +80,18 @@ class Pool:
         limits: Mapping[str, Any] | None = None,
         warm: bool = True,
         start_deadline: float = 10.0,
+        recycle: Limits = NEVER,
     ) -> "Pool":
         """Return a pool whose mold is loading `handler` (`package.module:function`) already.
 
         Call it from the main thread, best before the event loop runs. `limits` are fields of
         `gateway.preflight.Limits`, and `encoding`; `warm` loads the vocabulary once for all workers, else the first
-        that needs it does.
+        that needs it does. `recycle` says after how much a worker is replaced by a new one.
         """
         fields = dict(limits or {})
         encoding = str(fields.pop("encoding", "o200k_base"))
         blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, warm=warm)
-        pool = cls(blueprint, slots=slots, fresh=fresh, start_deadline=start_deadline)
+        pool = cls(blueprint, slots=slots, fresh=fresh, start_deadline=start_deadline, recycle=recycle)
         try:
             pool._crew.launch()
         except OSError as error:
@@ -96,7 +110,7 @@ class Pool:
 
     @property
     def ready(self) -> int:
-        """Slots whose worker is there; fewer than `slots` for a moment after a death."""
+        """Slots whose worker is there; fewer than `slots` for a moment after a death, never for recycling."""
         return self._fleet.ready
 
     def worker_pids(self) -> list[int]:
@@ -161,7 +175,8 @@ class Pool:
                 leash.read_output()  # it was flushed before this was said, and after this it would be nobody's
                 if record.outcome != Outcome.SUCCEEDED:
                     trial.look(leash.resident())
-                self._act(self._fleet.finished(leash.worker, record.run, last=record.last))
+                worn = self._upkeep.after_run(leash)
+                self._act(self._fleet.finished(leash.worker, record.run, last=record.last, worn=worn))
             case Progress(run=run) | Spend(run=run):
                 # A thread that a handler left behind may still speak when its run is over.
                 if entry is not None and trial is not None and run == entry.order.run:
@@ -233,7 +248,7 @@ class Pool:
         leash.runs += 1
         trial = Trial(
             order=order,
-            build=self.build,
+            build=leash.build,
             worker=leash.pid,
             started=time.time(),
             begun=loop.time(),

@@ -84,6 +84,10 @@ class Settings(BaseSettings):
         0.0, ge=0, description="how long a run may say nothing before it is killed, duration; 0: as long as it likes"
     )
     memory_limit: Size = Field(512 << 20, gt=0, description="current memory of one worker, size")
+    recycle_runs: int = Field(500, ge=0, description="runs after which a worker is replaced, ±10 %; 0: never")
+    recycle_rss: Size = Field(
+        256 << 20, description="private memory between runs over which a worker is replaced, ±10 %; 0: never, size"
+    )
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
     reclaim_margin: Duration = Field(

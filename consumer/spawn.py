@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from consumer import memory
 from consumer.pipe import MAX_WORD_BYTES, STACK_SIGNAL, Fork, Preload, Record, decode, encode
 
 _BOOT: Final = (
@@ -111,6 +112,18 @@ class Mold:
     def ended(self) -> bool:
         """Whether the process is over; true before any worker can be seen to have died of that."""
         return self._process.poll() is not None
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are resident now, and those of them that no file stands behind; zeros when it has ended."""
+        try:
+            statm = os.open(f"/proc/{self.pid}/statm", os.O_RDONLY | os.O_CLOEXEC)  # our child: the number is its own
+        except OSError:
+            return 0, 0
+        try:
+            return memory.resident(statm), memory.anonymous(statm)
+        finally:
+            os.close(statm)
 
     def fork(self, worker: int) -> WorkerEnds:
         """Ask for a worker; raises OSError when the mold is gone, takes no more, or descriptors have run out."""

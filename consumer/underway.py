@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from consumer.evidence import Death, Trial
 from consumer.execution import RunOrder, RunReport
-from consumer.fleet import Cause
 from consumer.forbearance import Forbearance
+from consumer.intentions import Cause
 from consumer.leash import Leash
 from consumer.pipe import Noted
 from consumer.spending import Keep, Spending

@@ -15,11 +15,12 @@ from typing import Final
 
 from consumer.pipe import Finished, Order, Ready
 from consumer.worker import stacks
+from consumer.worker.goodbye import say_goodbye
 from consumer.worker.line import Pipe, RunLine
 from consumer.worker.loading import Handler
 from consumer.worker.native import flush
 from consumer.worker.reading import Reader
-from consumer.worker.runner import prepare, run_to_end
+from consumer.worker.runner import awaited, prepare, run_to_end
 from consumer.worker.used import used_here
 
 _HEADROOM: Final = 256 * 1024 * 1024
@@ -37,8 +38,8 @@ class Seat:
     reader: Reader
 
 
-def serve(seat: Seat) -> int:
-    """Serve orders until the pipe ends and return the exit status; a handler's `SystemExit` passes through."""
+def serve(seat: Seat) -> None:
+    """Serve orders until the pipe ends, then call the exit hooks; a handler's `SystemExit` passes through."""
     pipe = Pipe(seat.channel)
     wall = _Wall()
     with (
@@ -59,7 +60,7 @@ def serve(seat: Seat) -> int:
             if finished.last:
                 break
             del order, finished  # nothing of a ticket stays while the worker waits for the next
-    return 0
+        say_goodbye(lambda hook: loop.run_until_complete(awaited(hook)))
 
 
 def _run(seat: Seat, order: Order, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> Finished:

@@ -34,6 +34,7 @@ from consumer.pipe import (
     encode,
 )
 from consumer.worker import stacks
+from consumer.worker.goodbye import leave
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.main import Seat, serve
 from consumer.worker.native import speak_by_lines
@@ -233,9 +234,15 @@ def _name_process(name: str) -> None:
 
 
 def main(control: int) -> int:
-    """Be the mold on the control socket `control`, then, in each forked copy, be its worker; return the exit status."""
+    """Be the mold on the control socket `control`, then, in each forked copy, be its worker; return the exit status.
+
+    A worker that leaves in order does not return.
+    """
     gc.disable()
     faulthandler.enable()
     _name_process("lz-mold")
     seat = Mold(socket.socket(fileno=control)).serve()
-    return 0 if seat is None else serve(seat)
+    if seat is not None:
+        serve(seat)
+        leave()
+    return 0

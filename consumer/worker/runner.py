@@ -56,7 +56,7 @@ def run_to_end(handler: Handler, run: Run, name: str, loop: asyncio.AbstractEven
         else:
             result = handler.call(run)
             if inspect.isawaitable(result):
-                loop.run_until_complete(_awaited(result))
+                loop.run_until_complete(awaited(result))
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - extension modules raise panics that are no Exception
@@ -65,7 +65,8 @@ def run_to_end(handler: Handler, run: Run, name: str, loop: asyncio.AbstractEven
         return Finished(run=name, outcome=Outcome.SUCCEEDED, gave_up=run.knows_of_loss)
 
 
-async def _awaited(result: Any) -> None:
+async def awaited(result: Any) -> None:
+    """Await whatever can be awaited."""
     await result
 
 

@@ -62,6 +62,8 @@ NAMES: Final = frozenset(
         "publish_deadline",
         "queue_settle",
         "reclaim_margin",
+        "recycle_rss",
+        "recycle_runs",
         "run_deadline",
         "store_url",
         "trust_network",

@@ -13,6 +13,7 @@ PURE = (
     "consumer.claim",
     "consumer.fleet",
     "consumer.judgement",
+    "consumer.intentions",
     "consumer.recycle",
     "consumer.storm",
     "consumer.verdict",

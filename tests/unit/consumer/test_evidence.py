@@ -2,7 +2,7 @@ import pytest
 
 from consumer.evidence import Trial, conclude, hear
 from consumer.execution import RunOrder
-from consumer.fleet import Cause
+from consumer.intentions import Cause
 from consumer.pipe import Finished, Measured, Progress
 from gateway.contract.outcomes import Outcome
 
