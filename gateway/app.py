@@ -12,11 +12,12 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.connection import Runner
 from gateway.contract import logs
 from gateway.door import Door
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
-from gateway.serving import Runner, answer_always
+from gateway.serving import answer_always
 from gateway.settings import Address, DoorSettings
 
 log = logging.getLogger("gateway.app")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from aiohttp import web
 
@@ -50,6 +50,14 @@ class Hold(Protocol):
 
     def __call__(self, size: int, /, *, whole: bool) -> bool:
         """`whole` says that nothing more will come."""
+
+
+@runtime_checkable
+class Lingers(Protocol):
+    """A connection that can throw away what comes where no body can be read any more."""
+
+    async def linger(self) -> None:
+        """Return when the client has stopped sending, or has had its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +171,10 @@ async def answer_while_sending(
     try:
         async with asyncio.timeout(drain_seconds):
             await _drain(request, drain_bytes)
-    except (TimeoutError, web.RequestPayloadError, ConnectionError):
+    except web.RequestPayloadError:
+        if isinstance(request.protocol, Lingers):
+            await request.protocol.linger()
+    except (TimeoutError, ConnectionError):
         pass  # whatever ends the draining, the answer is out
     if not request.content.is_eof() and request.protocol is not None:
         # aiohttp would go on reading for its lingering time, without a bound on the bytes.

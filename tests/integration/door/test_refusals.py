@@ -6,8 +6,8 @@ import zlib
 
 import aiohttp
 import pytest
-from aiohttp import http_parser
 
+from tests.integration.door.bare import post, read_to_end
 from tests.integration.door.running import TICKET, Answer, RunningDoor
 
 SECRET = "hunter2-do-not-repeat-me"
@@ -192,52 +192,14 @@ async def test_nothing_of_a_payload_comes_back(door: RunningDoor) -> None:
     assert not [answer.text for answer in answers if SECRET in answer.text]
 
 
-def _raw(door: RunningDoor, sent: bytes, *, within: float = 8.0) -> bytes:
-    """Send bytes over a bare socket and read until the door closes it."""
-    with socket.create_connection(door.host_port, timeout=within) as line:
-        line.sendall(sent)
-        received = b""
-        while piece := line.recv(65536):
-            received += piece
-        return received
-
-
-def _post(*headers: bytes, body: bytes = b"") -> bytes:
-    lines = (b"POST /v1/tickets?kind=support.ticket HTTP/1.1", b"Host: door", b"Content-Type: text/plain", *headers)
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
 @pytest.mark.parametrize(
     "sent",
     [
-        _post(b"Content-Length: 5", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n"),
-        _post(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked", body=b"1\r\nx\r\n0\r\n\r\n"),
-        _post(b"Content-Length: 5", b"Content-Length: 6", body=b"hello"),
-        _post(b"Content-Length: +5", body=b"hello"),
-        _post(b"X: a\rb", b"Content-Length: 5", body=b"hello"),
-        _post(b"Transfer-Encoding: chunked", body=b"1;a\nb\r\nx\r\n0\r\n\r\n"),
-        _post(b"Transfer-Encoding: chunked", body=b"fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 not http\r\n\r\n",
-    ],
-    ids=["CL+TE", "TE+TE", "CL+CL", "signed CL", "CR in header", "LF in extension", "endless chunk", "TLS"],
-)
-async def test_ambiguous_framing_is_refused_and_the_connection_closed(door: RunningDoor, sent: bytes) -> None:
-    received = _raw(door, sent)
-
-    status, _, rest = received.partition(b"\r\n")
-    assert b" 400 " in status, received
-    assert b"application/problem+json" in rest
-    assert await door.queued() == 0
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        _post(b"Content-Length: 5", body=b"hello").replace(b"text/plain", b'text/plain; x="\xff\xed\xa0\x80"'),
-        _post(b"traceparent: \xff\xfe", b"tracestate: \xed\xa0\x80", b"Content-Length: 5", body=b"hello"),
-        _post(b"Lazaretto-Kind: \xff", b"Content-Length: 5", body=b"hello"),
-        _post(b"Idempotency-Key: \xff", b"Content-Length: 5", body=b"hello"),
-        _post(b"Accept: \xff, */*", b"Content-Length: 5", body=b"hello"),
+        post(b"Content-Length: 5", body=b"hello").replace(b"text/plain", b'text/plain; x="\xff\xed\xa0\x80"'),
+        post(b"traceparent: \xff\xfe", b"tracestate: \xed\xa0\x80", b"Content-Length: 5", body=b"hello"),
+        post(b"Lazaretto-Kind: \xff", b"Content-Length: 5", body=b"hello"),
+        post(b"Idempotency-Key: \xff", b"Content-Length: 5", body=b"hello"),
+        post(b"Accept: \xff, */*", b"Content-Length: 5", body=b"hello"),
         b"POST /v1/tickets?kind=%ff%00%0a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
         b"GET /v1/tickets/%ff%ed%a0%80 HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /%ff%ed%a0%80 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -256,51 +218,29 @@ async def test_bytes_that_are_no_text_in_headers_and_paths_never_break_the_door(
     assert b"Request-Id" in rest
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        _post(b"X-Long: " + b"a" * 9000, b"Content-Length: 1", body=b"x"),
-        _post(*[b"X-%d: a" % number for number in range(100)], b"Content-Length: 1", body=b"x"),
-        b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: door\r\n\r\n",
-    ],
-    ids=["one long header", "many headers", "long request line"],
-)
-async def test_oversized_headers_are_refused_as_such(door: RunningDoor, sent: bytes) -> None:
-    received = _raw(door, sent)
-
-    assert b" 431 " in received.partition(b"\r\n")[0], received
-    assert b"application/problem+json" in received
-
-
 async def test_a_body_that_never_ends_is_refused_at_the_deadline_and_harms_nobody(door: RunningDoor) -> None:
     stalled = [socket.create_connection(door.host_port, timeout=8) for _ in range(50)]
     for line in stalled:
-        line.sendall(_post(b"Content-Length: 100", body=b"0123456789"))
+        line.sendall(post(b"Content-Length: 100", body=b"0123456789"))
 
     answer = await door.submit()
 
     assert answer.status == 202
     for line in stalled:
-        received = b""
-        while piece := line.recv(65536):
-            received += piece
+        received = read_to_end(line)
         line.close()
         assert b" 408 " in received.partition(b"\r\n")[0], received
 
 
 async def test_a_client_that_asks_first_is_spared_an_upload_that_is_too_large(door: RunningDoor) -> None:
     with socket.create_connection(door.host_port, timeout=8) as line:
-        line.sendall(_post(b"Expect: 100-continue", b"Content-Length: 600000"))
+        line.sendall(post(b"Expect: 100-continue", b"Content-Length: 600000"))
         assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_client_that_asks_first_is_invited_when_its_body_may_fit(door: RunningDoor) -> None:
     with socket.create_connection(door.host_port, timeout=8) as line:
-        line.sendall(_post(b"Expect: 100-continue", b"Content-Length: 5"))
+        line.sendall(post(b"Expect: 100-continue", b"Content-Length: 5"))
         assert line.recv(100).startswith(b"HTTP/1.1 100 ")
         line.sendall(b"hello")
         assert line.recv(4096).startswith(b"HTTP/1.1 202 ")
-
-
-def test_the_compiled_parser_is_in_use() -> None:
-    assert http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
