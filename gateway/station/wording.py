@@ -53,6 +53,8 @@ def sentence(run: Run) -> str:
     parts = (
         [f"{run.outcome}, {one_line(str(evidence['detail']))}"] if evidence.get("detail") else [how, *_facts(evidence)]
     )
+    if (became := _SUSPICION.get(str(evidence.get("suspicion")))) is not None:
+        parts.append(became)
     if run.seconds and abs(run.seconds) < _MAX_FIGURE:
         parts.append(f"after {run.seconds:.1f} s")
     if run.node:
@@ -77,6 +79,7 @@ def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
+_SUSPICION: Final = {"cleared": "cleared of suspicion", "dropped": "no suspect any more"}
 _HOW: Final[dict[str, str]] = {
     Outcome.FAILED: "failed",
     Outcome.REJECTED: "rejected by its handler",

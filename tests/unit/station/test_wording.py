@@ -78,6 +78,13 @@ def test_a_reported_failure_is_quoted_with_its_type() -> None:
     assert wording.sentence(run).startswith("failed, ValueError: no severity\\nin ticket, after 2.2 s")
 
 
+def test_a_run_that_ends_a_suspicion_says_so() -> None:
+    said = {"suspicion": "cleared"}
+    assert wording.sentence(_run(Outcome.SUCCEEDED, said)) == "succeeded, cleared of suspicion, after 2.2 s, on n-1"
+    assert "no suspect any more" in wording.sentence(_run(Outcome.FAILED, {"suspicion": "dropped"}))
+    assert "suspi" not in wording.sentence(_run(Outcome.CRASHED, {"suspicion": "isolated"}))
+
+
 def test_what_the_node_said_of_the_end_is_quoted_once() -> None:
     said = "used 512 MiB where 400 MiB is the limit; killed"
     text = wording.quarantined(_item(said), [_run(evidence={"detail": said, "signal": 9})], "link")
