@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.embedded import EmbeddedBroker
 from gateway.embedded.node import SCRIPTS
+from tests.support.postgresql import Postgresql, binaries
 from tests.support.program import Programs
 
 # Two shared cores make single examples slow now and then; what a property says does not depend on it.
@@ -43,6 +44,26 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     _need_rabbitmq()
     with EmbeddedBroker(tmp_path / "own") as private:
         yield private
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """The PostgreSQL server that tests share; each takes a database of its own."""
+    programs = binaries()
+    if programs is None:
+        missing = "no PostgreSQL server is installed; run `make setup`"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+    with Postgresql(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store, of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite+aiosqlite:///{tmp_path / 'station.db'}"
+    server: Postgresql = request.getfixturevalue("postgresql")
+    return server.database()
 
 
 @pytest.fixture

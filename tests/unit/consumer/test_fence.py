@@ -1,16 +1,24 @@
-"""The fence on a real SQLite store: a stamp starts once, a decision stands (C19)."""
+"""The fence on both real stores: a stamp starts once, a decision stands (C19)."""
 
 import asyncio
-import contextlib
-import sqlite3
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from consumer.fence import Conflict, FenceUnavailable, Licensed, StoreFence, Superseded
+from consumer.fence import (
+    Conflict,
+    FenceUnavailable,
+    Licensed,
+    Pardoned,
+    Pulse,
+    Recollection,
+    StoreFence,
+    Superseded,
+)
 from consumer.policy import Policy
-from consumer.verdict import Decision, Ending, decide
+from consumer.verdict import Decision, Ending, decide, pardon
 from gateway.contract.envelope import Envelope
 from gateway.contract.history import RunRecord
 from gateway.contract.ids import TicketId
@@ -28,19 +36,21 @@ def decision(outcome: Outcome) -> Decision:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite+aiosqlite:///{tmp_path / 'station.db'}"
-
-
-@pytest.fixture
-async def fence(url: str) -> AsyncIterator[StoreFence]:
-    opened = await StoreFence.open(url)
+async def fence(store_url: str) -> AsyncIterator[StoreFence]:
+    opened = await StoreFence.open(store_url)
     yield opened
     await opened.close()
 
 
-async def licensed(fence: StoreFence, which: Stamp) -> bool:
-    return isinstance(await fence.license("9417", which, holder="n1", now=1.0, digest="d"), Licensed)
+async def licensed(fence: StoreFence, which: Stamp, ticket: str = "9417", token: str = "") -> bool:
+    return isinstance(await fence.license(ticket, which, holder="n1", now=1.0, digest="d", token=token), Licensed)
+
+
+async def change(store_url: str, statement: str) -> None:
+    engine = create_async_engine(store_url)
+    async with engine.begin() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
 
 
 async def test_a_stamp_is_licensed_once(fence: StoreFence) -> None:
@@ -56,11 +66,95 @@ async def test_of_a_hundred_copies_at_once_one_is_licensed(fence: StoreFence) ->
     assert answers.count(True) == 1
 
 
-async def test_two_nodes_never_license_one_stamp_twice(fence: StoreFence, url: str) -> None:
-    other = await StoreFence.open(url)
+async def test_two_nodes_never_license_one_stamp_twice(fence: StoreFence, store_url: str) -> None:
+    other = await StoreFence.open(store_url)
     answers = await asyncio.gather(*(licensed(node, stamp(attempt=n)) for n in range(1, 20) for node in (fence, other)))
     await other.close()
     assert answers.count(True) <= 19
+
+
+async def test_of_two_nodes_that_ask_at_once_for_tickets_nobody_has_seen_exactly_one_wins_each(
+    fence: StoreFence, store_url: str
+) -> None:
+    other = await StoreFence.open(store_url)
+    tickets = [f"t{n}" for n in range(200)]
+    turns = [(fence, tickets), (other, list(reversed(tickets)))]
+    answers = await asyncio.gather(*(licensed(node, stamp(), ticket) for node, order in turns for ticket in order))
+    await other.close()
+    wins = dict.fromkeys(tickets, 0)
+    for (_, ticket), won in zip(((node, ticket) for node, order in turns for ticket in order), answers, strict=True):
+        wins[ticket] += won
+    assert set(wins.values()) == {1}
+
+
+async def test_whoever_asks_again_for_the_same_delivery_gets_the_same_answer(fence: StoreFence) -> None:
+    """A commit may succeed and its answer be lost on the way: asked again, the start is this delivery's own."""
+    assert await licensed(fence, stamp(), token="delivery-1")
+    assert await licensed(fence, stamp(), token="delivery-1")
+    assert not await licensed(fence, stamp(), token="delivery-2")
+    await fence.decide("9417", stamp(), decision(Outcome.FAILED), digest="d")
+    assert not await licensed(fence, stamp(), token="delivery-1")
+
+
+async def test_what_is_on_record_about_a_start_is_its_holder_and_its_decision(fence: StoreFence) -> None:
+    assert await fence.recall("9417", stamp(), digest="d") == Recollection()
+    await licensed(fence, stamp())
+    assert await fence.recall("9417", stamp(), digest="d") == Recollection(holder="n1")
+    assert await fence.recall("9417", stamp(attempt=2), digest="d") == Recollection()
+    failed = decision(Outcome.FAILED)
+    await fence.decide("9417", stamp(), failed, digest="d")
+    assert await fence.recall("9417", stamp(), digest="d") == Recollection(holder="n1", decision=failed)
+    assert isinstance(await fence.recall("9417", stamp(), digest="another"), Conflict)
+    await licensed(fence, stamp(attempt=2))
+    assert isinstance(await fence.recall("9417", stamp(), digest="d"), Superseded)
+
+
+async def test_one_decision_that_cannot_be_read_stops_nobody_else(fence: StoreFence, store_url: str) -> None:
+    await licensed(fence, stamp(), "broken")
+    await fence.decide("broken", stamp(), decision(Outcome.FAILED), digest="d")
+    await change(store_url, "UPDATE starts SET decision = 'nonsense'")
+    asked = fence.recall("broken", stamp(), digest="d"), licensed(fence, stamp())
+    broken, fine = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(broken, ValueError)
+    assert fine is True
+
+
+async def test_attempts_that_were_given_back_are_answered_at_the_next_start_and_close_the_generation(
+    fence: StoreFence, store_url: str
+) -> None:
+    await licensed(fence, stamp())
+    await fence.decide("9417", stamp(), decision(Outcome.FAILED), digest="d")
+    await change(store_url, "UPDATE starts SET pardon = generation")
+    answer = await fence.license("9417", stamp(attempt=2), holder="n1", now=1.0, digest="d")
+    assert answer == Pardoned()
+    assert await fence.decide("9417", stamp(attempt=2), pardon(), digest="d") == pardon()
+    assert not await licensed(fence, stamp(attempt=3))
+    assert await licensed(fence, stamp(generation=1))
+    assert await licensed(fence, stamp(generation=1, attempt=2))
+
+
+async def test_the_last_sign_of_life_of_a_node_is_the_newest(fence: StoreFence) -> None:
+    assert await fence.pulse("n1#a") is None
+    for beat in (1.5, 2.5):
+        await fence.beat("n1#a", "work", Pulse(beat=beat, every=5.0))
+    assert await fence.pulse("n1#a") == Pulse(beat=2.5, every=5.0)
+
+
+async def test_what_ended_long_ago_and_who_is_silent_is_forgotten_and_nothing_else(fence: StoreFence) -> None:
+    for ticket in ("ended", "open"):
+        await licensed(fence, stamp(), ticket)
+    await fence.decide("ended", stamp(), decision(Outcome.SUCCEEDED), digest="d")
+    await fence.decide("open", stamp(), decision(Outcome.FAILED), digest="d")
+    await fence.beat("silent#1", "work", Pulse(beat=10.0, every=5.0))
+    await fence.beat("alive#1", "work", Pulse(beat=30.0, every=5.0))
+    assert await fence.forget(silent_since=20.0, ended_before=None) == 0
+    assert await fence.forget(silent_since=20.0, ended_before=1.0) == 0
+    assert not await licensed(fence, stamp(attempt=2), "ended")
+    assert await fence.forget(silent_since=20.0, ended_before=4e9) == 1
+    assert await fence.recall("open", stamp(), digest="d") != Recollection()
+    assert await fence.recall("ended", stamp(), digest="d") == Recollection()
+    assert await fence.pulse("silent#1") is None
+    assert await fence.pulse("alive#1") is not None
 
 
 async def test_the_first_decision_about_a_start_stands(fence: StoreFence) -> None:
@@ -70,11 +164,11 @@ async def test_the_first_decision_about_a_start_stands(fence: StoreFence) -> Non
     assert await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="d") == failed
 
 
-async def test_a_decision_survives_the_node_that_took_it(fence: StoreFence, url: str) -> None:
+async def test_a_decision_survives_the_node_that_took_it(fence: StoreFence, store_url: str) -> None:
     await licensed(fence, stamp())
     released = decision(Outcome.RELEASED)
     await fence.decide("9417", stamp(), released, digest="d")
-    other = await StoreFence.open(url)
+    other = await StoreFence.open(store_url)
     assert await other.decide("9417", stamp(), decision(Outcome.LOST), digest="d") == released
     await other.close()
 
@@ -102,15 +196,14 @@ async def test_a_decision_about_an_older_start_is_superseded(fence: StoreFence) 
     assert isinstance(await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="d"), Superseded)
 
 
-async def test_a_store_that_cannot_write_refuses_instead_of_licensing(fence: StoreFence, tmp_path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(tmp_path / "station.db")) as store:
-        store.execute("DROP TABLE starts")
+async def test_a_store_that_cannot_write_refuses_instead_of_licensing(fence: StoreFence, store_url: str) -> None:
+    await change(store_url, "DROP TABLE starts")
     with pytest.raises(FenceUnavailable):
         await licensed(fence, stamp())
 
 
-async def test_a_closed_fence_says_so(url: str) -> None:
-    fence = await StoreFence.open(url)
+async def test_a_closed_fence_says_so(store_url: str) -> None:
+    fence = await StoreFence.open(store_url)
     await fence.close()
     with pytest.raises(FenceUnavailable, match="closed"):
         await licensed(fence, stamp())

@@ -1,16 +1,17 @@
 """What runs spend is on record with their start, and reaches the next message once, whatever comes between (C10)."""
 
 import asyncio
-import contextlib
-import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from consumer.fence import StoreFence
+from consumer.fence import Pulse, Recollection, StoreFence
 from consumer.policy import Policy
 from consumer.verdict import Decision, Ending, decide, next_message
 from gateway.contract.envelope import Envelope, Spent
@@ -32,8 +33,8 @@ def decision(outcome: Outcome, spent: Spent) -> Decision:
 
 
 @pytest.fixture
-async def fence(tmp_path: Path) -> AsyncIterator[StoreFence]:
-    opened = await StoreFence.open(f"sqlite+aiosqlite:///{tmp_path / 'station.db'}")
+async def fence(store_url: str) -> AsyncIterator[StoreFence]:
+    opened = await StoreFence.open(store_url)
     yield opened
     await opened.close()
 
@@ -43,11 +44,11 @@ async def start(fence: StoreFence, ticket: str, stamp: Stamp = FIRST) -> None:
 
 
 async def test_what_a_run_spent_survives_its_node_and_belongs_to_its_start_alone(
-    fence: StoreFence, tmp_path: Path
+    fence: StoreFence, store_url: str
 ) -> None:
     await start(fence, "9417")
     assert await fence.spend("9417", FIRST, Spent(tokens=1200, usd=0.5))
-    other = await StoreFence.open(f"sqlite+aiosqlite:///{tmp_path / 'station.db'}")
+    other = await StoreFence.open(store_url)
     assert await other.spent("9417", FIRST) == Spent(tokens=1200, usd=0.5)
     await start(other, "9417", SECOND)
     assert await other.spent("9417", SECOND) == Spent()
@@ -64,20 +65,28 @@ async def test_nobody_can_spend_for_a_start_that_is_decided_overtaken_or_unknown
     assert await fence.spent("9417", SECOND) == Spent()
 
 
-async def test_store_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(tmp_path: Path) -> None:
-    path = tmp_path / "station.db"
-    with contextlib.closing(sqlite3.connect(path)) as store:
-        store.execute(
+async def test_store_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(store_url: str) -> None:
+    engine = create_async_engine(store_url)
+    async with engine.begin() as store:
+        for statement in (
             "CREATE TABLE starts (ticket VARCHAR(128) NOT NULL, generation INTEGER NOT NULL, attempt INTEGER NOT NULL,"
             " interruptions INTEGER NOT NULL, holder VARCHAR(128) NOT NULL, started_at FLOAT NOT NULL, decision TEXT,"
-            " closed BOOLEAN NOT NULL, digest VARCHAR(64) NOT NULL, PRIMARY KEY (ticket))"
-        )
-        store.execute("INSERT INTO starts VALUES ('9417', 0, 1, 0, 'n1', 1.0, NULL, 0, 'd')")
-        store.commit()
-    url = f"sqlite+aiosqlite:///{path}"
-    fence, other = await asyncio.gather(StoreFence.open(url), StoreFence.open(url))
+            " closed BOOLEAN NOT NULL, digest VARCHAR(64) NOT NULL, PRIMARY KEY (ticket))",
+            "CREATE TABLE nodes (node VARCHAR(128) NOT NULL, lane VARCHAR(16) NOT NULL, beat_at FLOAT NOT NULL,"
+            " PRIMARY KEY (node))",
+            "INSERT INTO starts VALUES ('9417', 0, 1, 0, 'n1', 1.0, NULL, false, 'd')",
+            "INSERT INTO starts VALUES ('ended', 0, 1, 0, 'n1', 1.0, NULL, true, 'd')",
+            "INSERT INTO nodes VALUES ('n1', 'work', 1.0)",
+        ):
+            await store.execute(text(statement))
+    await engine.dispose()
+    fence, other = await asyncio.gather(StoreFence.open(store_url), StoreFence.open(store_url))
     assert await fence.spend("9417", FIRST, Spent(tokens=3))
     assert await other.spent("9417", FIRST) == Spent(tokens=3)
+    assert await fence.recall("9417", FIRST, digest="d") == Recollection(holder="n1")
+    assert await fence.pulse("n1") == Pulse(beat=1.0, every=None)
+    assert await fence.forget(silent_since=0.0, ended_before=time.time() - 60) == 0, "its end counts from the opening"
+    assert await fence.forget(silent_since=0.0, ended_before=time.time() + 60) == 1
     await fence.close()
     await other.close()
 
