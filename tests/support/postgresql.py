@@ -1,7 +1,7 @@
 """A private PostgreSQL server for tests: its own cluster in a temporary folder, on a free port of loopback.
 
-Debian's server refuses to run as root, so a root shell runs it as `postgres`, or as `nobody` where there is no such user.
-Its folder is outside of pytest's, which only their owner may enter.
+Debian's server refuses to run as root, so a root shell runs it as `postgres`, or as `nobody` where there is no such
+user. Its folder is outside of pytest's, which only their owner may enter.
 """
 
 import asyncio

@@ -69,11 +69,11 @@ async def test_store_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_
     engine = create_async_engine(store_url)
     async with engine.begin() as store:
         for statement in (
-            "CREATE TABLE starts (ticket VARCHAR(128) NOT NULL, generation INTEGER NOT NULL, attempt INTEGER NOT NULL,"
-            " interruptions INTEGER NOT NULL, holder VARCHAR(128) NOT NULL, started_at FLOAT NOT NULL, decision TEXT,"
-            " closed BOOLEAN NOT NULL, digest VARCHAR(64) NOT NULL, PRIMARY KEY (ticket))",
-            "CREATE TABLE nodes (node VARCHAR(128) NOT NULL, lane VARCHAR(16) NOT NULL, beat_at FLOAT NOT NULL,"
-            " PRIMARY KEY (node))",
+            """CREATE TABLE starts (ticket VARCHAR(128) NOT NULL, generation INTEGER NOT NULL, attempt INTEGER NOT NULL,
+            interruptions INTEGER NOT NULL, holder VARCHAR(128) NOT NULL, started_at FLOAT NOT NULL, decision TEXT,
+            closed BOOLEAN NOT NULL, digest VARCHAR(64) NOT NULL, PRIMARY KEY (ticket))""",
+            """CREATE TABLE nodes (node VARCHAR(128) NOT NULL, lane VARCHAR(16) NOT NULL, beat_at FLOAT NOT NULL,
+            PRIMARY KEY (node))""",
             "INSERT INTO starts VALUES ('9417', 0, 1, 0, 'n1', 1.0, NULL, false, 'd')",
             "INSERT INTO starts VALUES ('ended', 0, 1, 0, 'n1', 1.0, NULL, true, 'd')",
             "INSERT INTO nodes VALUES ('n1', 'work', 1.0)",
