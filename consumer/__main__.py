@@ -83,6 +83,7 @@ def _executor(settings: Settings) -> Executor:
         handler=settings.handler,
         slots=settings.slots,
         fresh=settings.lane is Lane.SUSPECTS,
+        hard=settings.hard_limits,
         limits=limits,
         recycle=Limits(runs=settings.recycle_runs, rss=settings.recycle_rss),
     )

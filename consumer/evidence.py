@@ -8,6 +8,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from consumer.briefing import HardLimits
 from consumer.execution import RunOrder, RunReport
 from consumer.intentions import Cause
 from consumer.pipe import Finished, Measured, Progress, Spend
@@ -45,6 +46,8 @@ class Trial:
     """What its worker had used when it got the order."""
     stack: str = ""
     """Where the worker was when it was asked, or died."""
+    hard: HardLimits | None = None
+    """What the kernel held it to, in the isolation lane."""
     alongside: list[str] = field(default_factory=list)
     """Kind and ticket of the other runs on this node, when this one ended."""
     spent: Spent = field(default_factory=Spent)
@@ -87,13 +90,14 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
             "last_rss": trial.last,
             "log_tail": log_tail,
             "stack": clip_tail(trial.stack, _MAX_STACK),
+            "hard_limits": _hard_limits(trial),
             "alongside": trial.alongside[:MAX_ALONGSIDE],
             **_exit(death),
         }
     if outcome is Outcome.MEMORY:
         known["limit"] = trial.order.memory_limit
     if outcome is Outcome.TIMED_OUT:
-        known["limit"] = trial.order.heartbeat if cause is Cause.SILENT else trial.order.deadline
+        known["limit"] = _time_limit(trial, cause)
     if finished is not None:
         known |= {"error_type": finished.error_type, "message": finished.message, "traceback": finished.traceback}
         known["violations"] = finished.violations
@@ -165,7 +169,38 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
                 f"its worker closed its pipe or wrote nonsense into it, so it was killed{last}",
             )
         case Cause.DIED | Cause.FINISHED:
-            return _death(death, last)
+            return _over_processor_time(trial, death, last) or _death(death, last)
+
+
+def _over_processor_time(trial: Trial, death: Death | None, last: str) -> tuple[Outcome, str, str] | None:
+    if trial.hard is None or _signal(death) != signal.SIGXCPU:
+        return None
+    used = f"used {trial.hard.cpu_of(trial.order):g} s of processor time, its limit in isolation"
+    return Outcome.TIMED_OUT, "cpu", f"{used}, so the kernel killed it{last}"
+
+
+def _time_limit(trial: Trial, cause: Cause) -> float:
+    match cause:
+        case Cause.SILENT:
+            return trial.order.heartbeat
+        case Cause.DIED if trial.hard is not None:
+            return trial.hard.cpu_of(trial.order)
+        case _:
+            return trial.order.deadline
+
+
+def _hard_limits(trial: Trial) -> str:
+    if trial.hard is None:
+        return ""
+    files = f", {trial.hard.open_files} open files" if trial.hard.open_files else ""
+    tasks = f", {trial.hard.processes} more processes or threads" if trial.hard.processes else ""
+    return f"{trial.hard.cpu_of(trial.order):g} s of processor time{files}{tasks}"
+
+
+def _signal(death: Death | None) -> int | None:
+    if death is None or death.status is None or not os.WIFSIGNALED(death.status):
+        return None
+    return os.WTERMSIG(death.status)
 
 
 def _death(death: Death | None, last: str) -> tuple[Outcome, str, str]:

@@ -57,7 +57,7 @@ class RunReport:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """cause, build, progress, peak_rss and last_rss (bytes), limit; cpu_user and cpu_system (seconds), minor_faults,
     major_faults; exit_status, signal, oom_kill; error_type, message, traceback, violations; log_tail, stack, and
-    alongside: kind and ticket of what else ran on the node."""
+    alongside: kind and ticket of what else ran on the node; hard_limits, in words, of a run in isolation."""
     after: float | None = None
     """Seconds that the handler asked to wait at least (`Retry`, `DependencyDown`)."""
     dependency: str | None = None

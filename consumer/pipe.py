@@ -54,6 +54,11 @@ class Order:
     charset: str | None
     examine: bool
     memory_limit: int
+    cpu_seconds: float
+    """Of processor time; 0 is no limit, here and in the next two."""
+    open_files: int
+    processes: int
+    """Tasks, threads included, beyond those that the worker's user has when it begins."""
     body: bytes = field(repr=False)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from consumer.briefing import briefing
+from consumer.briefing import HardLimits, briefing
 from consumer.crew import Crew
 from consumer.evidence import MAX_ALONGSIDE, Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
@@ -39,8 +39,9 @@ _PIPE_PATIENCE: Final = 1.0
 
 
 class Pool:
-    """Worker processes forked from one mold; `fresh` gives every run a new one (the isolation lane).
+    """Worker processes forked from one mold.
 
+    For the isolation lane, `fresh` gives every run a new one and `hard` more limits.
     `start_deadline` in seconds is what a fork may take to get ready.
     """
 
@@ -50,9 +51,11 @@ class Pool:
         *,
         slots: int,
         fresh: bool = False,
+        hard: HardLimits | None = None,
         start_deadline: float = 10.0,
         recycle: Limits = NEVER,
     ) -> None:
+        self._hard = hard
         self._fleet = Fleet(slots=slots, fresh=fresh)
         self._upkeep = Upkeep(NEVER if fresh else recycle)
         self._crew = Crew(
@@ -77,6 +80,7 @@ class Pool:
         handler: str,
         slots: int,
         fresh: bool = False,
+        hard: HardLimits | None = None,
         limits: Mapping[str, Any] | None = None,
         warm: bool = True,
         start_deadline: float = 10.0,
@@ -91,7 +95,7 @@ class Pool:
         fields = dict(limits or {})
         encoding = str(fields.pop("encoding", "o200k_base"))
         blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, warm=warm)
-        pool = cls(blueprint, slots=slots, fresh=fresh, start_deadline=start_deadline, recycle=recycle)
+        pool = cls(blueprint, slots=slots, fresh=fresh, hard=hard, start_deadline=start_deadline, recycle=recycle)
         try:
             pool._crew.launch()
         except OSError as error:
@@ -254,6 +258,7 @@ class Pool:
             begun=loop.time(),
             revoked_with=entry.revoked_with,
             used_before=leash.used,
+            hard=self._hard,
         )
         entry.begin(leash, trial)  # the deadline comes first: an order that stalls the sending itself is late, too
         self._by_worker[leash.worker] = entry
@@ -261,7 +266,7 @@ class Pool:
             self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
         if entry.started is not None:
             entry.started(leash.pid)
-        leash.send(briefing(order))
+        leash.send(briefing(order, self._hard))
 
     def _overdue(self, run: str, cause: Cause) -> None:
         """A limit has passed; what the worker has said meanwhile comes first, should we have been the slow ones."""

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from consumer import policy
+from consumer.briefing import HardLimits
 from consumer.policy import Policies, Policy
 from gateway.contract import knobs
 from gateway.contract.envelope import MAX_SPENT, Spent
@@ -87,6 +88,15 @@ class Settings(BaseSettings):
     recycle_runs: int = Field(500, ge=0, description="runs after which a worker is replaced, ±10 %; 0: never")
     recycle_rss: Size = Field(
         256 << 20, description="private memory between runs over which a worker is replaced, ±10 %; 0: never, size"
+    )
+    suspect_cpu: Duration = Field(
+        0.0, ge=0, description="processor time of one run in the isolation lane, duration; 0: as its run deadline"
+    )
+    suspect_files: int = Field(
+        1024, ge=0, description="open files of a worker in the isolation lane; 0: as many as the system lets it"
+    )
+    suspect_processes: int = Field(
+        64, ge=0, description="the same: processes and threads beyond those that its user has already"
     )
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
@@ -166,6 +176,13 @@ class Settings(BaseSettings):
         if self.workers is not None:
             return self.workers
         return 1 if self.lane is Lane.SUSPECTS else os.cpu_count() or 1
+
+    @property
+    def hard_limits(self) -> HardLimits | None:
+        """What the kernel holds each run to, in the isolation lane."""
+        if self.lane is not Lane.SUSPECTS:
+            return None
+        return HardLimits(cpu_seconds=self.suspect_cpu, open_files=self.suspect_files, processes=self.suspect_processes)
 
     @property
     def policies(self) -> Policies:

@@ -6,12 +6,10 @@ One thread of its own, one run at a time, nothing kept from one run to the next.
 import asyncio
 import contextlib
 import os
-import resource
 import socket
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from consumer.pipe import Finished, Order, Ready
 from consumer.worker import stacks
@@ -22,9 +20,7 @@ from consumer.worker.native import flush
 from consumer.worker.reading import Reader
 from consumer.worker.runner import awaited, prepare, run_to_end
 from consumer.worker.used import used_here
-
-_HEADROOM: Final = 256 * 1024 * 1024
-"""Address space beyond twice the ceiling: the last wall must not be hit by what is mapped but never touched."""
+from consumer.worker.walls import Walls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +37,7 @@ class Seat:
 def serve(seat: Seat) -> None:
     """Serve orders until the pipe ends, then call the exit hooks; a handler's `SystemExit` passes through."""
     pipe = Pipe(seat.channel)
-    wall = _Wall()
+    walls = Walls()
     with (
         Path("/proc/self/clear_refs").open("wb", buffering=0) as peak,
         contextlib.closing(asyncio.new_event_loop()) as loop,
@@ -51,7 +47,7 @@ def serve(seat: Seat) -> None:
         pipe.say(Ready(resets_peak=_reset(peak.fileno())))
         while (order := pipe.next_order()) is not None:
             _reset(peak.fileno())
-            wall.build(order.memory_limit)
+            walls.build(order)
             finished = _run(seat, order, pipe, loop)
             sys.stdout.flush()
             sys.stderr.flush()
@@ -84,22 +80,6 @@ def _swept(loop: asyncio.AbstractEventLoop) -> bool:
         task.cancel()
     _, alive = loop.run_until_complete(asyncio.wait(left, timeout=1))
     return not alive
-
-
-class _Wall:
-    """The address-space limit: stops what allocates faster than the supervisor looks."""
-
-    def __init__(self) -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        self._mapped = pages * os.sysconf("SC_PAGE_SIZE")
-        self._limit = 0
-
-    def build(self, memory_limit: int) -> None:
-        if memory_limit != self._limit:
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)
-            soft = self._mapped + 2 * memory_limit + _HEADROOM
-            resource.setrlimit(resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-            self._limit = memory_limit
 
 
 def _reset(descriptor: int) -> bool:

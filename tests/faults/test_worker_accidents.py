@@ -119,6 +119,16 @@ def test_dependency_that_is_down_delays_the_item_uncharged_until_it_has_waited_f
     assert house.show(ticket)["reason"] == "dependency"
 
 
+def test_processor_time_is_limited_in_the_isolation_lane(house: House) -> None:
+    house.extra["LAZARETTO_SUSPECT_CPU"] = "1s"
+    house.open()
+    spinner, good = house.accepted("spinner", "spinner"), house.accepted("good", "good")
+    assert house.balance([spinner, good], 60.0) == Counter(quarantined=1, done=1)
+    assert house.runs("spinner") == ["crashed", "timed_out", "timed_out"]
+    told = eventually(lambda: [run for run in house.show("spinner")["runs"] if "hard_limits" in run["evidence"]])
+    assert [(run["evidence"]["code"], run["evidence"]["limit"]) for run in told] == [("cpu", 1.0)] * len(told)
+
+
 def test_exception_that_the_policy_calls_permanent_costs_one_start(house: House) -> None:
     config = house.folder / "lazaretto.toml"
     config.write_text('[kinds."fail"]\npermanent = ["ValueError"]\n')

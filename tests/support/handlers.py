@@ -91,6 +91,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "spendkiller":
             run.spend(tokens=1500, usd=0.25)
             _kill_node()
+        case "spinner":  # kills its worker in the work lane, and burns processor time in isolation
+            while run.attempt > 1:
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
         case "exit":
             os._exit(7)
         case "nodekiller":

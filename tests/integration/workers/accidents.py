@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -132,6 +134,18 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             raise ValueError("burnt out")
         case "block":  # in C, with the interpreter locked
             ctypes.PyDLL(None).usleep(600_000_000)
+        case "open":
+            opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(int(argument))]
+            raise AssertionError(f"{len(opened)} were let through")
+        case "limits":
+            which = {"cpu": "CPU", "memory": "AS", "files": "NOFILE", "processes": "NPROC"}[argument]
+            soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{which}"))
+            raise ValueError(f"{soft} {hard}")
+        case "multiply":
+            for _ in range(int(argument)):
+                if os.fork() == 0:
+                    signal.pause()
+            raise AssertionError("all were let through")
         case "redos":
             import re  # noqa: PLC0415
 

@@ -46,6 +46,9 @@ records: st.SearchStrategy[Record] = st.one_of(
         charset=st.none() | _text,
         examine=st.booleans(),
         memory_limit=_count,
+        cpu_seconds=_amount,
+        open_files=_count,
+        processes=_count,
         body=st.binary(max_size=300),
     ),
     st.builds(pipe.Ready, resets_peak=st.booleans()),
@@ -144,6 +147,9 @@ def test_order_is_believed_whatever_numbers_and_texts_it_has() -> None:
         charset=None,
         examine=False,
         memory_limit=2**60,
+        cpu_seconds=0.0,
+        open_files=0,
+        processes=0,
         body=b"",
     )
     assert list(Decoder(limit=MAX_ORDER_BYTES).feed(encode(sent))) == [sent]
