@@ -35,7 +35,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     overrides: dict[str, Any] = {
         name: value
-        for name in ("handler", "lane", "workers", "isolation")
+        for name in ("handler", "lane", "workers", "isolation", "leak_hunt")
         if (value := getattr(arguments, name)) is not None
     }
     try:
@@ -86,6 +86,7 @@ def _executor(settings: Settings) -> Executor:
         hard=settings.hard_limits,
         limits=limits,
         recycle=Limits(runs=settings.recycle_runs, rss=settings.recycle_rss),
+        hunt=settings.leak_hunt,
     )
 
 
@@ -93,6 +94,8 @@ async def _serve(settings: Settings, executor: Executor, again: Callable[[], Set
     """Run until drained; `again` reads the settings anew."""
     fence = await _fence(settings)
     supervisor = Supervisor(settings, executor, fence)
+    if isinstance(executor, Pool):
+        executor.on_growth(supervisor.tell_growth)
     node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, executor=executor)
     signals = Signals(drain=supervisor.drain)
     signals.on_hang_up(Reload(settings, again, supervisor.adopt))
@@ -155,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lane", choices=[lane.value for lane in Lane], help="which items to take (default: work)")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at once")
     parser.add_argument("--isolation", choices=[item.value for item in Isolation], help="where runs happen")
+    parser.add_argument(
+        "--leak-hunt", type=int, metavar="N", help="say every N runs where the memory of one worker grows"
+    )
     parser.add_argument("--check", action="store_true", help="try everything a start needs, report, and exit")
     return parser
 

@@ -52,7 +52,9 @@ class Crew:
         listener: Listener,
         act: Callable[[list[Intention]], None],
         died: Callable[[Leash, Death, int], None],
+        hunt: int = 0,
     ) -> None:
+        self._hunt = hunt
         self.build = ""
         self.leashes: dict[int, Leash] = {}
         self._molds = Molds(blueprint, hear=self._on_mold, gone=self._mold_gone)
@@ -241,14 +243,17 @@ class Crew:
         if not self._fleet.expected(worker) or mold is None:
             return
         try:
-            ends = mold.fork(worker)
+            hunted = self._hunt > 0 and not any(leash.hunted for leash in self.leashes.values())
+            ends = mold.fork(worker, hunt=self._hunt if hunted else 0)
         except OSError as error:
             event(_log, "worker.unforkable", logging.ERROR, error=error)
             self._act(self._fleet.exited(worker))
             return
-        self.leashes[worker] = Leash(worker, ends, self._listener, mold=self._fleet.mold, build=self.build)
+        self.leashes[worker] = Leash(
+            worker, ends, self._listener, mold=self._fleet.mold, build=self.build, hunted=hunted
+        )
         self._watch(worker, self._start_deadline)
-        self._act(self._fleet.spawned(worker))
+        self._act(self._fleet.spawned(worker, exempt=hunted))
         self._upkeep.counted(self._fleet.recycling)
 
     def _watch(self, worker: int, patience: float) -> None:

@@ -38,10 +38,14 @@ class Listener(Protocol):
 class Leash:
     """One worker, from the request for it to its death. `close` it exactly once."""
 
-    def __init__(self, worker: int, ends: WorkerEnds, listener: Listener, *, mold: int, build: str) -> None:
+    def __init__(
+        self, worker: int, ends: WorkerEnds, listener: Listener, *, mold: int, build: str, hunted: bool
+    ) -> None:
         self.worker = worker
         self.mold = mold
         self.build = build
+        self.hunted = hunted
+        """It traces its memory, and is never recycled."""
         self.pid = 0
         self.pidfd: int | None = None
         self.output = Output()

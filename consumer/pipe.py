@@ -140,6 +140,17 @@ class Finished:
     """Of the worker's life so far: user and system seconds, minor and major page faults."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grown:
+    """What a hunted worker has allocated and not given back in so many runs; said between two runs."""
+
+    runs: int
+    traced: int
+    """Bytes, over all places that have grown."""
+    sites: list[dict[str, Any]]
+    """The places that have grown most: where, bytes, blocks."""
+
+
 # ---------------------------------------------------------------- supervisor and mold
 
 
@@ -179,6 +190,8 @@ class Fork:
     """Fork a worker; its ends of the pipe and the output pipe, and the file for its stacks, come with it."""
 
     worker: int
+    hunt: int = 0
+    """Have it trace its memory and tell every so many runs where that grows; 0: not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +232,7 @@ Record = (
     | Progress
     | Spend
     | Finished
+    | Grown
     | Preload
     | Loaded
     | Unloadable
@@ -251,6 +265,7 @@ _TYPES: Final[dict[int, type[Any]]] = {
     13: ForkFailed,
     14: Reaped,
     15: Noted,
+    16: Grown,
 }
 _OURS: Final = frozenset({Order, Lost, Noted, Preload, Fork})
 """What the supervisor says; it is believed."""

@@ -20,7 +20,7 @@ from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Fleet
 from consumer.intentions import Assign, Cause, Disclaim, End, Intention
 from consumer.leash import Leash
-from consumer.pipe import Finished, Lost, Measured, Progress, Ready, Record, Spend
+from consumer.pipe import Finished, Grown, Lost, Measured, Progress, Ready, Record, Spend
 from consumer.recycle import NEVER, Limits
 from consumer.spawn import Blueprint
 from consumer.spending import Keep
@@ -54,6 +54,7 @@ class Pool:
         hard: HardLimits | None = None,
         start_deadline: float = 10.0,
         recycle: Limits = NEVER,
+        hunt: int = 0,
     ) -> None:
         self._hard = hard
         self._fleet = Fleet(slots=slots, fresh=fresh)
@@ -66,6 +67,7 @@ class Pool:
             listener=self,
             act=self._act,
             died=self._on_death,
+            hunt=hunt,
         )
         self._open: dict[str, UnderWay] = {}
         self._by_worker: dict[int, UnderWay] = {}
@@ -85,17 +87,27 @@ class Pool:
         warm: bool = True,
         start_deadline: float = 10.0,
         recycle: Limits = NEVER,
+        hunt: int = 0,
     ) -> "Pool":
         """Return a pool whose mold is loading `handler` (`package.module:function`) already.
 
         Call it from the main thread, best before the event loop runs. `limits` are fields of
         `gateway.preflight.Limits`, and `encoding`; `warm` loads the vocabulary once for all workers, else the first
-        that needs it does. `recycle` says after how much a worker is replaced by a new one.
+        that needs it does. `recycle` says after how much a worker is replaced by a new one;
+        one worker is exempt from that when `hunt` is not 0, and tells every so many runs where its memory grows.
         """
         fields = dict(limits or {})
         encoding = str(fields.pop("encoding", "o200k_base"))
         blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, warm=warm)
-        pool = cls(blueprint, slots=slots, fresh=fresh, hard=hard, start_deadline=start_deadline, recycle=recycle)
+        pool = cls(
+            blueprint,
+            slots=slots,
+            fresh=fresh,
+            hard=hard,
+            start_deadline=start_deadline,
+            recycle=recycle,
+            hunt=hunt,
+        )
         try:
             pool._crew.launch()
         except OSError as error:
@@ -120,6 +132,10 @@ class Pool:
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers that there are now."""
         return [leash.pid for leash in self._crew.leashes.values() if leash.pid]
+
+    def on_growth(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Have a leak hunt's findings told to somebody, as they are in the log."""
+        self._upkeep.tell = tell
 
     @property
     def mold_pid(self) -> int:
@@ -188,6 +204,8 @@ class Pool:
                     entry.heard()
                     if isinstance(record, Spend):
                         entry.spending.heard(record.number, trial.spent)
+            case Grown() if leash.hunted:
+                self._upkeep.grown(leash, record)
             case Measured():
                 if trial is not None:
                     hear(trial, record)

@@ -98,6 +98,9 @@ class Settings(BaseSettings):
     suspect_processes: int = Field(
         64, ge=0, description="the same: processes and threads beyond those that its user has already"
     )
+    leak_hunt: int = Field(
+        0, ge=0, description="runs between two looks at where one worker's memory grows, at a price; 0: no hunt"
+    )
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
     reclaim_margin: Duration = Field(
@@ -261,4 +264,6 @@ def contradictions(settings: Settings) -> list[str]:
         found.append("the suspects lane needs worker processes: leave out --isolation inline")
     if settings.lane is Lane.SUSPECTS and settings.slots > 1:
         found.append("the suspects lane takes one item at a time: leave out --workers, or start more nodes")
+    if settings.leak_hunt and (settings.lane is Lane.SUSPECTS or settings.isolation is Isolation.INLINE):
+        found.append("a leak hunt needs a worker that runs many items: worker processes, in the work lane")
     return found

@@ -125,8 +125,11 @@ class Mold:
         finally:
             os.close(statm)
 
-    def fork(self, worker: int) -> WorkerEnds:
-        """Ask for a worker; raises OSError when the mold is gone, takes no more, or descriptors have run out."""
+    def fork(self, worker: int, *, hunt: int = 0) -> WorkerEnds:
+        """Ask for a worker, one that tells where it grows every `hunt` runs if that is not 0.
+
+        Raises OSError when the mold is gone, takes no more, or descriptors have run out.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         output = writing = stack = -1
         try:
@@ -134,7 +137,7 @@ class Mold:
             stack = _fixed_file("lz-stack", _STACK_BYTES)
             ours.setblocking(False)  # noqa: FBT003 - positional only
             os.set_blocking(output, False)
-            _send(self.control, Fork(worker=worker), theirs.fileno(), writing, stack)
+            _send(self.control, Fork(worker=worker, hunt=hunt), theirs.fileno(), writing, stack)
         except OSError:
             ours.close()
             _close(output, stack)

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from consumer.execution import Executor
@@ -23,6 +23,7 @@ from consumer.policy import Policies
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement
+from gateway.contract.journal import Event, EventName
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -94,6 +95,14 @@ class Supervisor:
     def drain(self) -> None:
         """Ask for the end: finish or release what is under way, then return from `run`."""
         self._draining.set()
+
+    def tell_growth(self, facts: Mapping[str, Any]) -> None:
+        """Journal what a leak hunt has found; without a session the log has to do."""
+        if self._link is not None:
+            data = {**facts, "lane": self._settings.lane}
+            name = self._settings.name
+            found = Event(event=EventName.LEAK, at=time.time(), ticket="", kind="", node=name, data=data)
+            self._link.journal.note(found)
 
     async def run(self) -> None:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""

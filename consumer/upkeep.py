@@ -8,12 +8,13 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from consumer import metrics
 from consumer.evidence import Death, shown
 from consumer.intentions import RECYCLED, Cause, Parting
 from consumer.leash import Leash
+from consumer.pipe import Grown
 from consumer.recycle import LOOK_STEP, Limits, Pace, Recycling, Wear
 from consumer.spawn import Mold
 from gateway.contract.logs import event
@@ -33,6 +34,8 @@ class Upkeep:
         self._molds: dict[int, int] = {}
         """Bytes that no file stood behind when a mold had loaded, by its number."""
         self._has_warned = False
+        self.tell: Callable[[dict[str, Any]], None] = lambda _: None
+        """Hears what a leak hunt finds."""
 
     def born(self, leash: Leash) -> None:
         """A worker is ready for its first run; what it has now is what idling costs."""
@@ -54,8 +57,8 @@ class Upkeep:
     def after_run(self, leash: Leash) -> Parting | None:
         """Measure a worker between two runs; returns why it is to be recycled, or None."""
         wear = self._wears.get(leash.worker)
-        if wear is None:
-            return None
+        if wear is None or leash.hunted:
+            return None  # what traces itself grows by that alone
         if wear.worn is None:
             resident, now = leash.resident(), time.monotonic()
             if wear.ran(resident, now):
@@ -100,6 +103,21 @@ class Upkeep:
                 why="half as many runs as within the last day, or fewer, before a recycle: something leaks more",
             )
         metrics.RECYCLE_PACE.set(self._pace.shrunk)
+
+    def grown(self, leash: Leash, found: Grown) -> None:
+        """A hunted worker has told where its memory grows."""
+        facts: dict[str, Any] = {
+            "worker": leash.pid,
+            "runs": found.runs,
+            "traced": found.traced,
+            "private": leash.private(),
+            "baseline": self._wears[leash.worker].baseline if leash.worker in self._wears else 0,
+        }
+        places = "; ".join(f"{site.get('bytes')} bytes at {site.get('where')}" for site in found.sites)
+        event(_log, "leak.growth", logging.WARNING, **facts, places=places or "nowhere")
+        most = f", most of it at {found.sites[0].get('where')}" if found.sites else ""
+        why = f"{found.traced} bytes more after {found.runs} runs{most}"
+        self.tell({**facts, "sites": found.sites, "state": "growing" if found.traced else "watching", "why": why})
 
     @staticmethod
     def counted(recycling: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from consumer.pipe import Finished, Order, Ready
 from consumer.worker import stacks
 from consumer.worker.goodbye import say_goodbye
+from consumer.worker.hunting import Hunt
 from consumer.worker.line import Pipe, RunLine
 from consumer.worker.loading import Handler
 from consumer.worker.native import flush
@@ -32,6 +33,8 @@ class Seat:
     """Descriptor of the file for its stacks."""
     handler: Handler
     reader: Reader
+    hunt: int = 0
+    """Runs between two snapshots of its memory; 0: none."""
 
 
 def serve(seat: Seat) -> None:
@@ -44,6 +47,7 @@ def serve(seat: Seat) -> None:
     ):
         asyncio.set_event_loop(loop)
         stacks.on_request(seat.stack, loop)
+        hunt = Hunt(seat.hunt) if seat.hunt else None
         pipe.say(Ready(resets_peak=_reset(peak.fileno())))
         while (order := pipe.next_order()) is not None:
             _reset(peak.fileno())
@@ -56,6 +60,8 @@ def serve(seat: Seat) -> None:
             if finished.last:
                 break
             del order, finished  # nothing of a ticket stays while the worker waits for the next
+            if hunt is not None and (grown := hunt.ran()) is not None:
+                pipe.say(grown)
         say_goodbye(lambda hook: loop.run_until_complete(awaited(hook)))
 
 

@@ -16,7 +16,7 @@ import select
 import signal
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -101,8 +101,9 @@ class Mold:
 
     def _answer(self, record: Record, descriptors: list[int]) -> Seat | None:
         match record, descriptors:
-            case Fork(worker=worker), [channel, output, stack]:
-                return self._fork(worker, channel, output, stack)
+            case Fork() as wanted, [channel, output, stack]:
+                seat = self._fork(wanted.worker, channel, output, stack)
+                return None if seat is None else replace(seat, hunt=wanted.hunt)
             case _:
                 raise AssertionError(f"the supervisor sent {type(record).__name__}")
 

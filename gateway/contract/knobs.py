@@ -40,6 +40,7 @@ NAMES: Final = frozenset(
         "isolation",
         "kinds",
         "lane",
+        "leak_hunt",
         "log",
         "lost_grace",
         "max_attachments",
