@@ -96,7 +96,12 @@ async def _serve(settings: Settings, executor: Executor, again: Callable[[], Set
     supervisor = Supervisor(settings, executor, fence)
     if isinstance(executor, Pool):
         executor.on_growth(supervisor.tell_growth)
-    node = Node(ready=lambda: supervisor.ready, under_way=lambda: supervisor.under_way, executor=executor)
+    node = Node(
+        ready=lambda: supervisor.ready,
+        under_way=lambda: supervisor.under_way,
+        breakers=lambda: supervisor.breakers,
+        executor=executor,
+    )
     signals = Signals(drain=supervisor.drain)
     signals.on_hang_up(Reload(settings, again, supervisor.adopt))
     signals.open()

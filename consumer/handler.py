@@ -35,7 +35,12 @@ class Retry(Exception):
 
 
 class DependencyDown(Exception):
-    """The thing called `name` is down, which is not the ticket's fault: not counted, again after `after` seconds."""
+    """The thing called `name` is down, which is not the ticket's fault: not counted, again after `after` seconds.
+
+    Say so only for what other tickets need as well: when several different ones do, none that needs it is started until
+    a single one has tried and succeeded. A ticket that goes on saying so while others that need it succeed is counted
+    as failing. `name` is one of a few words of yours, at most 64 bytes: a service, never a ticket or a customer.
+    """
 
     def __init__(self, name: str, after: float | None = None) -> None:
         super().__init__(name)

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from consumer import metrics
 from consumer.account import Account
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
+from consumer.dependencies import Dependencies, Pass
 from consumer.endings import ended, is_stranger, order, unlicensed, unstarted, vanished
 from consumer.execution import Executor, RunReport
 from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded
@@ -64,6 +65,7 @@ class Handling:
         self.policies: Policies = settings.policies
         """What is allowed now; each delivery keeps the policy that it was claimed with."""
         self.patience = Patience()
+        self.dependencies = Dependencies(settings)
         self.running: dict[str, Link] = {}
         """Runs under way, each with the session that its claim hangs on."""
 
@@ -140,6 +142,18 @@ class Handling:
         await self._settlement.settle_stale(link, delivery, envelope, stale)
 
     async def _run(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+        admitted = self.dependencies.admit(link, envelope, policy)
+        if isinstance(admitted, Ending):
+            await self._decide_and_settle(link, delivery, envelope, policy, admitted)
+            return
+        try:
+            await self._license_and_run(link, delivery, envelope, policy, admitted)
+        finally:
+            self.dependencies.leave(admitted)
+
+    async def _license_and_run(
+        self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, admitted: Pass
+    ) -> None:
         license_it = partial(
             self._fence.license,
             envelope.ticket,
@@ -158,18 +172,21 @@ class Handling:
             return
         match answer:
             case Licensed():
-                await self._run_licensed(link, delivery, envelope, policy)
+                await self._run_licensed(link, delivery, envelope, policy, admitted)
             case Pardoned():
                 await self._settle(link, delivery, envelope, pardon())
             case Superseded() | Conflict():
                 await self._drop(link, delivery, envelope, answer)
 
-    async def _run_licensed(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
+    async def _run_licensed(
+        self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, admitted: Pass
+    ) -> None:
         if self._settings.lane is Lane.SUSPECTS:  # it may take the whole node along: that it started is told before
             await link.journal.write(self._settlement.started(envelope, examine=is_stranger(envelope)))
         report = await self._execute(link, envelope, policy)
         metrics.RUN_SECONDS.observe(report.seconds)
         ending = ended(envelope, report, self._settings.name)
+        ending = self.dependencies.ended(link, admitted, report, ending)
         await self._decide_and_settle(
             link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
         )

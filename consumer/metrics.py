@@ -68,6 +68,9 @@ RECYCLE_PACE = Gauge(
     "1 while workers are recycled after half as many runs as within the last day",
     registry=REGISTRY,
 )
+BREAKER_STATE = Gauge(
+    "lazaretto_breaker_state", "Breakers: 0 closed, 1 half-open, 2 open", ["dependency"], registry=REGISTRY
+)
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 

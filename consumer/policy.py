@@ -6,13 +6,16 @@ Pure values; read and checked whole from settings, never changed afterwards.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gateway.contract import knobs
 from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.ids import is_kind
 
 N = TypeVar("N", int, float)
+
+MAX_DEPENDENCY: Final = 64
+"""Bytes of a dependency's name."""
 
 
 class OnExhausted(StrEnum):
@@ -47,6 +50,8 @@ class Policy:
     """Names of exception classes that are hopeless: one attempt, then quarantine."""
     convict_in_isolation: bool = False
     """Whether the second death of an item, in isolation, is enough, also where attempts remain."""
+    needs: frozenset[str] = frozenset()
+    """Dependencies without which its items are not started: those that `DependencyDown` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,13 +134,13 @@ def _value(key: str, value: Any) -> Any:
         case "on_exhausted":
             return OnExhausted(value)
         case "permanent":
-            if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-                raise ValueError('write a list of exception classes such as ["ValueError"]')
-            return frozenset(value)
+            return _names(value, what="exception classes", such_as="ValueError")
         case "convict_in_isolation":
             if value not in (True, False):
                 raise ValueError("write true or false")
             return bool(value)
+        case "needs":
+            return _names(value, what="dependencies", such_as="openai", most=MAX_DEPENDENCY)
         case _:
             known = ", ".join(sorted({item.name for item in fields(Policy)} | _STATION_KEYS))
             hint = "; a kind with a dot in its name needs quotes" if isinstance(value, Mapping) else ""
@@ -150,6 +155,14 @@ def _spend(value: Any, default: Spent) -> Spent:
     if not isinstance(usd, int | float) or isinstance(usd, bool) or not 0 <= usd <= MAX_SPENT:
         raise ValueError("write an amount such as usd = 1.5; 0 is no limit")
     return Spent(tokens=_whole(value.get("tokens", default.tokens), least=0), usd=float(usd))
+
+
+def _names(value: Any, *, what: str, such_as: str, most: int = 1024) -> frozenset[str]:
+    if not isinstance(value, list) or not all(
+        isinstance(name, str) and 0 < len(name.encode()) <= most for name in value
+    ):
+        raise ValueError(f'write a list of {what}, of at most {most} bytes each, such as ["{such_as}"]')
+    return frozenset(value)
 
 
 def _positive(value: N) -> N:

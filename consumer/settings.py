@@ -80,6 +80,10 @@ class Settings(BaseSettings):
     )
     backoff_base: Duration = Field(30.0, description="first backoff, doubled with each attempt, duration")
     backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
+    breaker_items: int = Field(3, ge=1, description="different items that open a dependency's breaker")
+    breaker_within: Duration = Field(60.0, gt=0, description="time within which they must say so, duration")
+    breaker_pause: Duration = Field(30.0, gt=0, description="first pause of an open breaker before its probe, duration")
+    breaker_pause_cap: Duration = Field(300.0, gt=0, description="longest pause between probes, duration")
     run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
     heartbeat: Duration = Field(
         0.0, ge=0, description="how long a run may say nothing before it is killed, duration; 0: as long as it likes"

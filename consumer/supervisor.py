@@ -12,6 +12,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
+from consumer.dependencies import BreakerView
 from consumer.execution import Executor
 from consumer.fence import Fence
 from consumer.handling import Handling
@@ -82,6 +83,11 @@ class Supervisor:
     @property
     def _has_workers(self) -> bool:
         return self._executor.ready > 0 or not self._executor.slots
+
+    @property
+    def breakers(self) -> list[BreakerView]:
+        """The breakers of all dependencies that were ever said to be down, by name."""
+        return list(self._handling.dependencies.views())
 
     @property
     def under_way(self) -> int:

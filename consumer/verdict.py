@@ -28,6 +28,8 @@ class Ending:
     error_type: str | None = None
     after: float | None = None
     """Seconds that must pass at least before the next run."""
+    wait: float | None = None
+    """Seconds that the breaker of its dependency asks for, in place of a backoff."""
     spent: Spent = field(default_factory=Spent)
     admission: Admission | None = None
 
@@ -129,7 +131,8 @@ def decide(
     suspect = _suspect(envelope, outcome, ending.record.code)
     delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
     if waits:
-        delay = max(backoff(envelope.waits + 1, policy, jitter), min(policy.backoff_base, _DEPENDENCY_FLOOR))
+        delay = backoff(envelope.waits + 1, policy, jitter) if ending.wait is None else ending.wait
+        delay = max(delay, min(policy.backoff_base, _DEPENDENCY_FLOOR))
     if outcome is Outcome.RELEASED and ending.record.code == MOLD_LOST and suspect:
         delay = backoff(envelope.interruptions + 1, policy, jitter)
     if outcome in _UNCHARGED_FLOOR:
@@ -171,7 +174,7 @@ def next_message(envelope: Envelope, decision: Decision) -> Envelope:
     """Return the message that carries the decision: for a lane, or for quarantine with its reason."""
     final, record, history = decision.final, decision.record, envelope.history
     if record is not None:
-        goes_on = record.outcome is Outcome.DEPENDENCY and envelope.waiting_since > 0
+        goes_on = record.outcome is Outcome.DEPENDENCY and envelope.waits > 0 and envelope.waiting_since > 0
         history = history.add_wait(record) if goes_on else history.add(record)
     return supersede(
         envelope,

@@ -19,6 +19,12 @@ GATE = "TEST_GATE"
 """A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait for a file of that name in it."""
 
 
+PROVIDER_IS_UP = "provider-is-up"
+"""A file in that folder: while it is there, runs of the kinds `needy.x` succeed."""
+PROVIDER_KILLS_ONE = "provider-kills-one"
+"""The same: the first of those runs that sees it removes it, and its worker dies."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """One start of a handler, as the handler itself saw it."""
@@ -109,6 +115,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             raise Retry("rate limited", after=0.5)
         case "down":
             raise DependencyDown("the-provider", after=0.2)
+        case "inventor":
+            raise DependencyDown(run.ticket.id * 50, after=600)
+        case "needy":
+            _call_provider(run)
         case "hog":
             hoard = []
             while True:
@@ -122,6 +132,16 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
 async def handle_inline(run: Run) -> None:
     """Do the same for kinds that need no process of their own."""
     handle(run)
+
+
+def _call_provider(run: Run) -> None:
+    """Need a dependency that is up while the test says so; how long it is to be left alone, the ticket says."""
+    deadly = Path(os.environ[GATE]) / PROVIDER_KILLS_ONE
+    if deadly.exists():
+        deadly.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if not (Path(os.environ[GATE]) / PROVIDER_IS_UP).exists():
+        raise DependencyDown("the-provider", after=float(run.ticket.text))
 
 
 def _is_open(run: Run) -> bool:

@@ -27,6 +27,13 @@ def test_a_kind_changes_only_what_it_names() -> None:
     assert policies.of("support.ticket") == Policy()
 
 
+def test_a_kind_names_what_it_needs() -> None:
+    assert read(Policy(), {"a": {"needs": ["openai", "crm"]}}).of("a").needs == {"openai", "crm"}
+    for wrong in ("openai", [7], [""], ["x" * 65]):
+        with pytest.raises(ValueError, match="list of dependencies"):
+            read(Policy(), {"a": {"needs": wrong}})
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     kinds = {"a": {"max_attempts": 0, "typo": 1}, "b": {"on_exhausted": "burn"}, "c": 7}
     with pytest.raises(ValueError, match="max_attempts") as caught:
