@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import psutil
 
-from benchmarks import admission, consume, restart, storm
+from benchmarks import admission, consume, recycle, restart, storm
 from benchmarks.programs import ROOT
 from benchmarks.scale import FULL, QUICK, TINY, Scale
 from benchmarks.waiting import BenchmarkFailed
@@ -27,6 +27,7 @@ BENCHMARKS: Final[dict[str, Callable[[Scale], dict[str, Any]]]] = {
     "consume": consume.measure,
     "admission": admission.measure,
     "restart": restart.measure,
+    "recycle": recycle.measure,
 }
 RESULTS: Final = ROOT / "benchmarks" / "results"
 

@@ -28,6 +28,7 @@ class Note:
 
     ticket: str
     attempt: int
+    pid: int
     what: str
     at: float
     """Unix seconds."""
@@ -54,7 +55,7 @@ class Record:
 
 
 def _note(run: Run, what: str) -> None:
-    row = {"ticket": run.ticket.id, "attempt": run.attempt, "what": what, "at": time.time()}
+    row = {"ticket": run.ticket.id, "attempt": run.attempt, "pid": os.getpid(), "what": what, "at": time.time()}
     descriptor = os.open(os.environ[RECORD], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, json.dumps(row).encode() + b"\n")

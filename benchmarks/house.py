@@ -82,10 +82,10 @@ class House:
 
     # Programs
 
-    def start(self, *module_and_arguments: str) -> Program:
-        """Start `python -m ...` with this house's settings."""
+    def start(self, *module_and_arguments: str, **env: str) -> Program:
+        """Start `python -m ...` with this house's settings, and with others in `env`."""
         log = self.folder / f"{len(self._programs)}.log"
-        program = Program(*module_and_arguments, env=self.env, log=log)
+        program = Program(*module_and_arguments, env={**self.env, **env}, log=log)
         self._programs.append(program)
         return program
 
@@ -102,13 +102,13 @@ class House:
         self.until_ready(station, self.desk_port)
 
     def node(
-        self, lane: Lane = Lane.WORK, *, handler: str = "handle", workers: int = 2, inline: bool = False
+        self, lane: Lane = Lane.WORK, *, handler: str = "handle", workers: int = 2, inline: bool = False, **env: str
     ) -> Program:
         """Start a fleet node without waiting for it."""
         sized = ("--workers", str(workers)) if lane is Lane.WORK else ()
         where = ("--isolation", "inline") if inline else ()
         return self.start(
-            "consumer", "--handler", f"benchmarks.handlers:{handler}", "--lane", lane.value, *sized, *where
+            "consumer", "--handler", f"benchmarks.handlers:{handler}", "--lane", lane.value, *sized, *where, **env
         )
 
     def until_ready(self, program: Program, port: int, path: str = "/readyz") -> None:
@@ -177,11 +177,20 @@ class House:
 
 
 def _get(port: int, path: str) -> tuple[int, dict[str, Any]]:
+    status, raw = _raw(port, path)
+    return status, json.loads(raw) if raw.startswith(b"{") else {}
+
+
+def text(port: int, path: str) -> str:
+    """Return what a program on this machine answers, as text."""
+    return _raw(port, path)[1].decode("utf-8", "replace")
+
+
+def _raw(port: int, path: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
-        raw = response.read()
-        return response.status, json.loads(raw) if raw.startswith(b"{") else {}
+        return response.status, response.read()
     finally:
         connection.close()

@@ -18,8 +18,27 @@ class Scale:
     """`admission`: requests of one leg."""
     restarts: int
     """`restart`: replacements of the node in one leg; each gets 60 items that work for 100 ms."""
+    recycle_runs: int
+    """`recycle`: runs after which a worker is replaced."""
+    recycled_items: int
+    """`recycle`: items of one leg, which work for 20 ms."""
+    kills: int
+    """`recycle`: workers that are killed to see how soon their slots run again."""
 
 
-TINY: Final = Scale(pairs=1, good_items=20, no_ops=200, requests=100, restarts=1)
-QUICK: Final = Scale(pairs=2, good_items=300, no_ops=1500, requests=2000, restarts=3)
-FULL: Final = Scale(pairs=5, good_items=500, no_ops=20_000, requests=20_000, restarts=10)
+TINY: Final = Scale(
+    pairs=1, good_items=20, no_ops=200, requests=100, restarts=1, recycle_runs=5, recycled_items=40, kills=2
+)
+QUICK: Final = Scale(
+    pairs=2, good_items=300, no_ops=1500, requests=2000, restarts=3, recycle_runs=500, recycled_items=1400, kills=20
+)
+FULL: Final = Scale(
+    pairs=5,
+    good_items=500,
+    no_ops=20_000,
+    requests=20_000,
+    restarts=10,
+    recycle_runs=500,
+    recycled_items=3000,
+    kills=100,
+)

@@ -41,6 +41,13 @@ def test_roll_out_under_load_charges_repeats_and_loses_nothing() -> None:
     assert [found[key] for key in ("charged", "run_twice", "lost")] == [0, 0, 0]
 
 
+def test_recycling_charges_repeats_and_loses_nothing_and_takes_no_slot_away() -> None:
+    found = _figures("recycle")
+    assert min(found["throughput_ratio"], found["no_op_ratio"], found["slot_refill_p99_ms"]) > 0
+    assert found["recycles"] > 0
+    assert [found[key] for key in ("charged", "run_twice", "lost", "away_share_max")] == [0, 0, 0, 0]
+
+
 def test_cost_of_an_item_is_measured_beside_a_bare_consumer() -> None:
     found = _figures("consume")
     assert min(found["inline_us_per_item"], found["isolated_us_per_item"], *found["items_per_s"].values()) > 0
