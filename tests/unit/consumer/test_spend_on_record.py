@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from consumer.fence import Pulse, Recollection, StoreFence
+from consumer.fence import Open, Pulse, Recollection, StoreFence
 from consumer.policy import Policy
 from consumer.verdict import Decision, Ending, decide, next_message
 from gateway.contract.envelope import Envelope, Spent
@@ -63,6 +63,12 @@ async def test_nobody_can_spend_for_a_start_that_is_decided_overtaken_or_unknown
     await start(fence, "9417", SECOND)
     assert not await fence.spend("9417", FIRST, Spent(tokens=1))
     assert await fence.spent("9417", SECOND) == Spent()
+
+
+async def test_without_a_fence_spend_is_taken_and_kept_by_nobody() -> None:
+    fence = Open()
+    assert await fence.spend("9417", FIRST, Spent(tokens=1))
+    assert await fence.spent("9417", FIRST) == Spent()
 
 
 async def test_store_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(store_url: str) -> None:
@@ -144,4 +150,5 @@ def test_spend_is_carried_once_whatever_the_order_of_reports_ends_crashes_and_re
     carried, late = standing.runner.run(live())
     wanted = totals[-1].tokens if ends[0] == "end" else known
     assert [spent.tokens for spent in carried] == [7 + wanted] * len(ends)
+    assert len({spent.usd for spent in carried}) == 1
     assert not late
