@@ -11,10 +11,13 @@ from typing import Final
 
 from sqlalchemy.engine import make_url
 
-from gateway import __version__, broker
+from gateway import __version__, broker, key_commands
 from gateway.app import AddressTaken, DoorFailed, serve
+from gateway.certificate import BadCertificate, Certificate
+from gateway.clients import Clients
 from gateway.contract import logs
 from gateway.door import START_PATIENCE
+from gateway.key_ring import BadKeyFile
 from gateway.preflight.vocabulary import Vocabulary, VocabularyError
 from gateway.settings import DoorSettings, SettingsError, help_text, load
 
@@ -29,9 +32,13 @@ CONFLICT: Final = 4
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the door, or check what it would run with; return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["keys"]:
+        return key_commands.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m gateway",
-        description="The door: takes tickets in over HTTP and publishes them, confirmed, to RabbitMQ.",
+        description="The door: takes tickets in over HTTP and publishes them, confirmed, to RabbitMQ."
+        " `python -m gateway keys` makes, lists and revokes API keys.",
         epilog=help_text(DoorSettings),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--check", action="store_true", help="validate settings, broker, topology, vocabulary; then exit"
     )
     parser.add_argument("--version", action="version", version=f"lazaretto {__version__}")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(given)
     try:
         settings = load(DoorSettings)
     except SettingsError as error:
@@ -63,6 +70,8 @@ async def _serve(settings: DoorSettings, vocabulary: Vocabulary) -> int:
         return _complain(CONFLICT, f"topology conflict: {error}")
     except AddressTaken as error:
         return _complain(USAGE, str(error))
+    except (BadKeyFile, BadCertificate) as error:
+        return _complain(USAGE, *error.problems)
     except DoorFailed:
         log.exception("door_failed")
         return OUR_BUG
@@ -81,6 +90,10 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
         print(f"  {name} = {value}")
     print(f"vocabulary: {vocabulary.name}, {vocabulary.encoding.n_vocab} tokens")
     try:
+        print(f"keys: {_keys(settings)}")
+    except (BadKeyFile, BadCertificate) as error:
+        return _complain(USAGE, *error.problems)
+    try:
         connection = await broker.connect(settings.broker_url, name="lazaretto-check", deadline=START_PATIENCE)
     except broker.BrokerUnreachable as error:
         return _complain(NO_BROKER, f"broker unreachable: {error}")
@@ -96,6 +109,14 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
     finally:
         await broker.close(connection)
     return OK
+
+
+def _keys(settings: DoorSettings) -> str:
+    if settings.tls_certificate is not None and settings.tls_key is not None:
+        Certificate(settings.tls_certificate, settings.tls_key).reload()
+    clients = Clients(settings.keys, max_body_bytes=settings.max_body_bytes)
+    clients.reload()
+    return clients.summary if clients.needed else "none needed"
 
 
 def _complain(code: int, *problems: str) -> int:

@@ -12,6 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.callers import threshold
+from gateway.client_address import networks
 from gateway.connection import Runner
 from gateway.contract import logs
 from gateway.door import Door
@@ -38,9 +40,21 @@ class DoorFailed(Exception):
 
 def application(door: Door) -> web.Application:
     """Return the web application around a door's parts."""
-    app = web.Application(middlewares=[answer_always], client_max_size=door.limits.max_body_bytes)
+    known = threshold(
+        door.clients,
+        door.metrics,
+        trusted=networks(door.settings.trusted_proxies),
+        loopback=door.settings.door.is_loopback,
+    )
+    app = web.Application(middlewares=[answer_always, known], client_max_size=door.limits.max_body_bytes)
     app.add_routes(Routes(door).table())
+    if door.certificate is not None:
+        app.on_response_prepare.append(_insist_on_tls)
     return app
+
+
+async def _insist_on_tls(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers["Strict-Transport-Security"] = "max-age=31536000"
 
 
 @asynccontextmanager
@@ -53,7 +67,8 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
     runner = Runner(application(door), shutdown_timeout=shutdown)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port, backlog=1024)
+        context = None if door.certificate is None else door.certificate.context
+        site = web.TCPSite(runner, address.host, address.port, backlog=1024, ssl_context=context)
         try:
             await site.start()
         except OSError as error:
@@ -72,7 +87,7 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     4. Connections close; an upload that has not ended by then is cut off, and its client knows it was not accepted.
     5. Background tasks, broker connections, store; what does not close in time is left to the operating system.
 
-    Raises BrokerUnreachable, TopologyConflict, AddressTaken, DoorFailed.
+    Raises BrokerUnreachable, TopologyConflict, AddressTaken, DoorFailed, BadKeyFile, BadCertificate.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -84,9 +99,13 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     door = Door(settings, vocabulary)
     try:
         version = await door.boot()
+        loop.add_signal_handler(signal.SIGHUP, door.reloader.hang_up)
         async with listening(door, shutdown=shutdown) as (runner, address):
-            logs.event(log, "door_open", address=address, broker=version)
-            announce(f"door: http://{address}")
+            keys = door.clients.summary if door.clients.needed else "none needed"
+            logs.event(log, "door_open", address=address, broker=version, keys=keys)
+            if door.clients.needed and not address.is_loopback and door.certificate is None:
+                logs.event(log, "keys_travel_in_clear", logging.WARNING, hint="LAZARETTO_TLS_CERTIFICATE, or a proxy")
+            announce(f"door: {'http' if door.certificate is None else 'https'}://{address}")
             await _until_stopped(door, stop)
             end = loop.time() + settings.drain_grace
             for site in list(runner.sites):

@@ -9,12 +9,15 @@ import os
 from typing import Final
 
 from gateway.admission import Limits
+from gateway.certificate import Certificate
+from gateway.clients import Clients
 from gateway.confirm_channel import Fate
 from gateway.contract import logs
 from gateway.metrics import Metrics
 from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
+from gateway.reloading import Reloadable, Reloader
 from gateway.reporter import Reporter
 from gateway.room import Room
 from gateway.settings import DoorSettings
@@ -76,16 +79,23 @@ class Door:
             deadline=settings.publish_deadline,
         )
         self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
+        self.clients = Clients(settings.keys, max_body_bytes=settings.max_body_bytes)
+        self.certificate: Certificate | None = None
+        parts: dict[str, Reloadable] = {"keys": self.clients}
+        if settings.tls_certificate is not None and settings.tls_key is not None:
+            parts["certificate"] = self.certificate = Certificate(settings.tls_certificate, settings.tls_key)
+        self.reloader = Reloader(parts, self.metrics.reloads)
         self.draining = False
         self._background: list[asyncio.Task[None]] = []
 
     async def boot(self) -> str:
         """Reach the broker, declare, start the background tasks; return the broker's version.
 
-        Raises BrokerUnreachable, TopologyConflict.
+        Raises BrokerUnreachable, TopologyConflict, BadKeyFile, BadCertificate.
         """
+        self.reloader.boot()
         version = await self.watch.boot(START_PATIENCE)
-        parts = (self.watch, self.publisher, self.reporter, self.states)
+        parts = (self.watch, self.publisher, self.reporter, self.states, self.reloader)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 

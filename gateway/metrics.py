@@ -44,6 +44,12 @@ class Metrics:
     refusals: Counter = field(
         default_factory=lambda: _counter("admission_refusals", "Violations found.", "rule", "mode")
     )
+    callers_refused: Counter = field(
+        default_factory=lambda: _counter("callers_refused", "Requests turned away for who sent them.", "reason")
+    )
+    reloads: Counter = field(
+        default_factory=lambda: _counter("reloads", "Files read again while running.", "what", "result")
+    )
     check_seconds: Histogram = field(
         default_factory=lambda: _histogram("admission_check_seconds", "Duration of a check.", "rule")
     )

@@ -19,6 +19,13 @@ _REFUSALS: Final = {
     "422": "Well-formed, but it would fail for certain.",
     "431": "Headers too large.",
 }
+_CALLERS: Final = {
+    "401": "An API key is required, or the one that came opens nothing.",
+    "403": "The API key is for other kinds, or not for this.",
+    "429": "A quota of the client is used up; RateLimit, RateLimit-Policy and Retry-After tell.",
+}
+_SECURITY: Final[list[dict[str, list[str]]]] = [{"apiKey": []}, {}]
+"""A door without a key file asks nobody for a key."""
 _NOT_NOW: Final = "Not accepted: no confirm from the broker. Safe to retry with the same key or id."
 
 
@@ -49,17 +56,25 @@ def document() -> dict[str, Any]:
                 "get": {
                     "operationId": "metrics",
                     "summary": "Figures for Prometheus.",
+                    "description": "Open on loopback; beyond, for keys made with `--metrics`.",
+                    "security": _SECURITY,
                     "responses": {
+                        **_turned_away(),
                         "200": {
                             "description": "Text format.",
                             "content": {"text/plain": {"schema": {"type": "string"}}},
-                        }
+                        },
                     },
                 }
             },
             "/openapi.json": {"get": _plain("openapi", "This document.", "Any")},
         },
-        "components": {"schemas": _schemas()},
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "apiKey": {"type": "http", "scheme": "bearer", "bearerFormat": "lz_<id>_<secret>"},
+            },
+        },
     }
 
 
@@ -67,6 +82,7 @@ def _submit() -> dict[str, Any]:
     return {
         "operationId": "submit",
         "summary": "Submit a ticket.",
+        "security": _SECURITY,
         "parameters": [_KIND_QUERY, _KIND_HEADER, _KEY_HEADER],
         "requestBody": _body(),
         "responses": {
@@ -74,6 +90,7 @@ def _submit() -> dict[str, Any]:
                 **_json("The broker confirmed the ticket.", "Receipt"),
                 "headers": {"Location": {"schema": {"type": "string"}}},
             },
+            **_turned_away(),
             **{status: _problem(text) for status, text in _REFUSALS.items()},
             "503": {
                 **_problem(_NOT_NOW),
@@ -87,10 +104,12 @@ def _check() -> dict[str, Any]:
     return {
         "operationId": "check",
         "summary": "Say what a submission would be told, and publish nothing.",
+        "security": _SECURITY,
         "parameters": [_KIND_QUERY, _KIND_HEADER],
         "requestBody": _body(),
         "responses": {
             "200": _json("It would be admitted.", "Verdict"),
+            **_turned_away(),
             **{status: _problem(text) for status, text in _REFUSALS.items()},
             "503": _problem("Too much at once."),
         },
@@ -101,6 +120,7 @@ def _status() -> dict[str, Any]:
     return {
         "operationId": "status",
         "summary": "Where a ticket stands.",
+        "security": _SECURITY,
         "parameters": [
             {
                 "name": "id",
@@ -111,10 +131,22 @@ def _status() -> dict[str, Any]:
         ],
         "responses": {
             "200": _json("Its state.", "Status"),
-            "404": _problem("No such ticket."),
+            **_turned_away(),
+            "404": _problem("No ticket of this id was accepted from this client."),
             "503": _problem("The store of states cannot be read."),
         },
     }
+
+
+def _turned_away() -> dict[str, Any]:
+    answers = {status: _problem(text) for status, text in _CALLERS.items()}
+    answers["401"]["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    answers["429"]["headers"] = {
+        "RateLimit": {"schema": {"type": "string"}},
+        "RateLimit-Policy": {"schema": {"type": "string"}},
+        "Retry-After": {"schema": {"type": "integer"}},
+    }
+    return answers
 
 
 def _plain(operation: str, summary: str, schema: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Owns the table of routes and the answers to questions. Taking tickets in is `gat
 from aiohttp import web
 
 from gateway import answers, errors, openapi
+from gateway.callers import CALLER
 from gateway.contract.ids import is_ticket_id
 from gateway.door import Door
 from gateway.preflight.ticket import SUPPORTED_TYPES
@@ -35,7 +36,7 @@ class Routes:
         ]
 
     async def status(self, request: web.Request) -> web.StreamResponse:
-        """Tell where a ticket stands."""
+        """Tell where a ticket stands, to the client that submitted it; nobody else learns that it exists (G9)."""
         ticket = request.match_info["id"]
         if not is_ticket_id(ticket):
             return problem(request, errors.no_such_ticket())
@@ -43,7 +44,9 @@ class Routes:
             found = await self._door.tickets.status(ticket)
         except StatusUnavailable:
             return problem(request, errors.status_unavailable())
-        return problem(request, errors.no_such_ticket()) if found is None else answers.document(answers.status(found))
+        if found is None or not request[CALLER].submitted(found.client):
+            return problem(request, errors.no_such_ticket())
+        return answers.document(answers.status(found))
 
     async def limits(self, _: web.Request) -> web.StreamResponse:
         """Tell what the door lets in, so that a client need not find out by being refused."""

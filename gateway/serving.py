@@ -23,6 +23,10 @@ log = logging.getLogger("gateway.http")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
+CLIENT: Final = web.RequestKey("client", str)
+"""Whom a request is from; there once that is known."""
+ADDRESS: Final = web.RequestKey("address", str)
+"""Where it came from, for people who read logs; empty where that cannot be told."""
 _MAX_INSTANCE: Final = 256
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds; what they answer is told where it comes about."""
@@ -72,6 +76,8 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
         request=request_id,
         method=request.method,
         path=request.path,
+        client=request.get(CLIENT),
+        address=request.get(ADDRESS),
         status=answer.status,
         seconds=round(time.perf_counter() - started, 4),
     )

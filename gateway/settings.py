@@ -25,6 +25,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from yarl import URL
 
+from gateway.client_address import networks
 from gateway.contract import knobs
 from gateway.contract.topology import Topology
 
@@ -74,6 +75,13 @@ def _address(value: object) -> object:
 
 def _listed(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _proxies(value: object) -> object:
+    listed = _listed(value)
+    if isinstance(listed, tuple):
+        networks(listed)  # whose ValueError names what is no address
+    return listed
 
 
 def _switch(value: object) -> object:
@@ -138,6 +146,7 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_broker_url)]
 StoreUrl = Annotated[str, BeforeValidator(_store_url)]
 WebAddress = Annotated[str, BeforeValidator(_reached_as)]
+Proxies = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_proxies)]
 Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
 
 
@@ -198,9 +207,17 @@ class DoorSettings(_Shared):
         default_factory=socket.gethostname, min_length=1, max_length=64, description="this machine's name in records"
     )
     queue_settle: Seconds = Field(default=3.0, le=60, description="wait until a new queue's confirms are trusted")
+    keys: Path | None = Field(
+        default=None, description="file of API keys, made by `python -m gateway keys`; empty: nobody needs one"
+    )
     trust_network: Switch = Field(
         default=False,
         description="on: listen beyond loopback without API keys, because only trusted machines reach this network",
+    )
+    tls_certificate: Path | None = Field(default=None, description="certificate chain in PEM form; empty: plain HTTP")
+    tls_key: Path | None = Field(default=None, description="private key of that certificate in PEM form")
+    trusted_proxies: Proxies = Field(
+        default=(), description="proxies that may say where a request came from: addresses and CIDR ranges"
     )
     max_body_bytes: Bytes = Field(
         default=524_288, ge=1, le=MAX_MESSAGE_BYTES, description="largest ticket, decompressed, all parts together"
@@ -224,11 +241,14 @@ class DoorSettings(_Shared):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []
-        if not self.door.is_loopback and not self.trust_network:
+        if not self.door.is_loopback and self.keys is None and not self.trust_network:
             problems.append(
-                f"LAZARETTO_DOOR: {self.door} is reachable from other machines and the door knows no API keys;"
-                " listen on 127.0.0.1, or set LAZARETTO_TRUST_NETWORK=on where only trusted machines reach it"
+                f"LAZARETTO_DOOR: {self.door} is reachable from other machines and the door knows no API keys; name a"
+                " file of them in LAZARETTO_KEYS (make one with `python -m gateway keys new`), listen on 127.0.0.1, or"
+                " set LAZARETTO_TRUST_NETWORK=on where only trusted machines reach it"
             )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            problems.append("LAZARETTO_TLS_CERTIFICATE, LAZARETTO_TLS_KEY: set both or none")
         if self.max_inflight_bytes < 2 * self.max_body_bytes:
             problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least two bodies of max_body_bytes")
         if bool(self.vocabulary) != bool(self.vocabulary_sha256):

@@ -12,9 +12,11 @@ from typing import Any, Final, assert_never
 import orjson
 from aiohttp import web
 
-from gateway import answers, errors
+from gateway import answers, caller_problems, errors
 from gateway.admission import Facts, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
+from gateway.callers import CALLER
+from gateway.clients import Meter
 from gateway.confirm_channel import Fate
 from gateway.contract.envelope import Admission, Envelope
 from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, uuid7
@@ -24,11 +26,11 @@ from gateway.preflight.examination import Passed
 from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import Submission, Ticket
 from gateway.preflight.tokens import OutOfTime
-from gateway.serving import REQUEST_ID, invite, problem
+from gateway.quota import Exceeded
+from gateway.serving import ADDRESS, REQUEST_ID, invite, problem
 from gateway.tickets import Refusal
 from gateway.watch import Obstacle
 
-ANONYMOUS: Final = "anonymous"
 _KEY: Final = re.compile(r'"[\x20-\x21\x23-\x7e]{1,253}"|[\x21\x23-\x7e]{1,255}')
 """A string of RFC 8941 as the Idempotency-Key draft has it, or the bare key that most clients send."""
 _JSON: Final = ("application/json", "application/problem+json", "application/*", "*/*")
@@ -71,19 +73,27 @@ class Submissions:
         if wrong is not None:
             return self._end(request, wrong, outcome="refused")
         declared = min(request.content_length or 0, self._door.limits.max_body_bytes)
+        caller = request[CALLER]
+        if caller.allowance is not None:
+            exceeded = caller.allowance.covers(declared, time.monotonic())
+            if exceeded is not None:
+                return self._throttle(request, exceeded)
         with self._door.room.place() as place:
             if not self._door.room.fits(declared, unfinished=False):
                 return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
             await invite(request, self._door.limits.max_body_bytes)
+            meter = Meter(place.hold, caller.allowance)
             body = await read_body(
                 request,
                 max_bytes=self._door.limits.max_body_bytes,
                 seconds=self._door.settings.body_deadline,
-                hold=place.hold,
+                hold=meter,
             )
             match body:
                 case Body():
                     return await self._judged(request, body, key, publish=publish)
+                case NoRoom() if meter.exceeded is not None:
+                    return self._throttle(request, meter.exceeded)
                 case NoRoom():
                     return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
                 case Refused() if _has_left(request, body):
@@ -118,7 +128,11 @@ class Submissions:
     async def _passed(
         self, request: web.Request, body: Body, key: str | None, passed: Passed, *, publish: bool
     ) -> web.StreamResponse:
-        ticket, facts = passed.ticket, passed.admission.facts
+        ticket, facts, caller = passed.ticket, passed.admission.facts, request[CALLER]
+        if not caller.may_submit(ticket.kind):
+            self._door.metrics.callers_refused.labels(reason="kind").inc()
+            forbidden = caller_problems.kind_forbidden(ticket.kind)
+            return self._end(request, forbidden, outcome="refused", kind=ticket.kind)
         if ticket.id is not None and key is not None:
             wrong = errors.bad_idempotency_key(
                 "The ticket has an id of its own, which already makes a repetition safe: send the id or the key."
@@ -129,13 +143,13 @@ class Submissions:
         if facts.tokens is not None:
             self._door.metrics.tokens.observe(facts.tokens.tokens)
         received = time.time()
-        admission = _admission(facts, received)
+        admission = _admission(facts, caller.client, received)
         if not publish:
             return self._answer(
                 answers.receipt(None, admission, received, passed), ticket.kind, outcome="checked", status=200
             )
         envelope = Envelope(
-            ticket=_ticket_id(ticket, key),
+            ticket=_ticket_id(ticket, caller.client, key),
             kind=ticket.kind,
             body=body.content,
             content_type=request.headers.get("Content-Type", "application/octet-stream"),
@@ -170,7 +184,8 @@ class Submissions:
         self._door.tickets.refuse(
             Refusal(
                 request_id=request[REQUEST_ID],
-                client=ANONYMOUS,
+                client=request[CALLER].client,
+                address=request[ADDRESS],
                 kind=kind if kind is not None and is_kind(kind) else None,
                 status=what.status,
                 violations=[errors.violation_document(violation) for violation in refusal.violations],
@@ -179,6 +194,10 @@ class Submissions:
             )
         )
         return self._end(request, what, outcome="refused")
+
+    def _throttle(self, request: web.Request, exceeded: Exceeded) -> web.Response:
+        self._door.metrics.callers_refused.labels(reason=exceeded.policy).inc()
+        return self._end(request, caller_problems.quota_exceeded(exceeded), outcome="throttled")
 
     def _answer(self, value: dict[str, Any], kind: str, *, outcome: str, status: int) -> web.Response:
         self._count(outcome, kind)
@@ -228,11 +247,11 @@ def _idempotency_key(request: web.Request) -> tuple[str | None, Problem | None]:
     return given[0].removeprefix('"').removesuffix('"'), None
 
 
-def _ticket_id(ticket: Ticket, key: str | None) -> TicketId:
+def _ticket_id(ticket: Ticket, client: str, key: str | None) -> TicketId:
     """The client's own id, else the one its key stands for, else a new one."""
     if ticket.id is not None:
         return TicketId(ticket.id)
-    return TicketId(uuid7()) if key is None else idempotent_ticket_id(ANONYMOUS, key)
+    return TicketId(uuid7()) if key is None else idempotent_ticket_id(client, key)
 
 
 def _contents_digest(ticket: Ticket) -> str:
@@ -248,13 +267,13 @@ def _contents_digest(ticket: Ticket) -> str:
     return digest.hexdigest()
 
 
-def _admission(facts: Facts, now: float) -> Admission:
+def _admission(facts: Facts, client: str, now: float) -> Admission:
     return Admission(
         bytes=facts.bytes,
         charset=facts.charset or "utf-8",
         tokens=0 if facts.tokens is None else facts.tokens.tokens,
         exact=facts.tokens is not None and facts.tokens.exact,
         attachments=len(facts.attachments),
-        client=ANONYMOUS,
+        client=client,
         admitted_at=now,
     )

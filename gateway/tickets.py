@@ -8,7 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway.confirm_channel import Fate
@@ -37,6 +37,8 @@ class Refusal:
 
     request_id: str
     client: str
+    address: str
+    """Where it came from, as far as it can be told; for people."""
     kind: str | None
     status: int
     violations: Sequence[Mapping[str, Any]]
@@ -98,6 +100,7 @@ class Tickets:
             status=refusal.status,
             rules=rules,
             client=refusal.client,
+            address=refusal.address,
             bytes=refusal.size,
             sha256=digest,
         )
@@ -111,6 +114,7 @@ class Tickets:
                 data={
                     "violations": list(refusal.violations),
                     "client": refusal.client,
+                    "address": refusal.address,
                     "bytes": refusal.size,
                     "digest": digest,
                     "sample": clip((refusal.body or b"")[:MAX_SAMPLE].decode("utf-8", "replace"), MAX_SAMPLE),
@@ -121,10 +125,12 @@ class Tickets:
     async def status(self, ticket: str) -> TicketStatus | None:
         """Return where a ticket stands, or None when nobody has heard of it; raises StatusUnavailable."""
         found = await self._states.ask(ticket)
-        if found is not None:
-            return found
         known = self._accepted.get(ticket)
-        return None if known is None else known[0]
+        if found is None:
+            return None if known is None else known[0]
+        if found.client is None and known is not None:  # the fleet's reports came before the door's
+            return replace(found, client=known[0].client)
+        return found
 
     def _record(self, envelope: Envelope, digest: str) -> None:
         now = time.time()

@@ -30,7 +30,7 @@ class EventName(StrEnum):
     ACCEPTED = "accepted"
     """The door took responsibility. data: client, bytes, charset, tokens, exact, attachments."""
     REFUSED = "refused"
-    """The door or the consumer's preflight said no. data: violations, client, bytes, digest, sample."""
+    """The door or the consumer's preflight said no. data: violations, client, address, bytes, digest, sample."""
     STARTED = "started"
     """A run began. data: lane, worker."""
     FINISHED = "finished"
