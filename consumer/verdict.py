@@ -137,7 +137,9 @@ def decide(
         delay = backoff(envelope.interruptions + 1, policy, jitter)
     if outcome in _UNCHARGED_FLOOR:
         delay = max(delay, reclaim_floor)
-    delay = max(delay, ending.after or 0.0)
+    if ending.after is not None:
+        # No mere floor: what was told the same seconds in the same moment must not come back in one moment (D33).
+        delay = delay + ending.after if ending.wait is None else max(delay, ending.after)
     return Decision(
         verdict=Verdict.RETRY if charged or waits else Verdict.RELEASE,
         lane=Lane.SUSPECTS if suspect else Lane.WORK,

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from consumer.dependencies import ALONE, MAX_BREAKERS
+from gateway.contract.envelope import Admission, Envelope, encode
+from gateway.contract.ids import TicketId
+from gateway.contract.topology import Lane, Topology
 from tests.support.handlers import PROVIDER_IS_UP, PROVIDER_KILLS_ONE
 from tests.support.house import House, call
+from tests.support.plain import publish
 from tests.support.program import Program
 from tests.support.waiting import eventually
 
@@ -164,6 +168,37 @@ def test_a_probe_whose_worker_dies_proves_nothing_and_the_next_item_tries(house:
     outcomes = Counter(outcome for item in items for outcome in house.runs(item))
     assert (outcomes["crashed"], outcomes["succeeded"]) == (1, 6)
     assert set(outcomes) == {"crashed", "dependency", "succeeded"}
+
+
+def test_suspects_are_held_too_and_one_of_them_tries_where_nobody_else_can(house: House) -> None:
+    house.extra |= {"LAZARETTO_BREAKER_PAUSE": "1s", "LAZARETTO_BREAKER_PAUSE_CAP": "1s"}
+    suspects, _, _ = house.node("suspects"), house.door(), house.station()
+    items = [f"suspect-{name}" for name in "abcd"]
+    lane = Topology(prefix=house.prefix).to_lane(Lane.SUSPECTS)
+    for item in items:
+        publish(house.broker_url, lane, encode(suspect(item)))
+    suspects.wait_for_log("breaker.open", 30.0, count=2)
+    house.open_gate(PROVIDER_IS_UP)
+    for item in items:
+        house.until(item, "done", 60.0)
+    suspects.wait_for_log("breaker.closed")
+    assert {start.attempt for start in house.starts()} == {2}
+
+
+def suspect(ticket: str) -> Envelope:
+    admission = Admission(
+        bytes=1, charset="utf-8", tokens=1, exact=True, attachments=0, client="anonymous", admitted_at=1.0
+    )
+    return Envelope(
+        ticket=TicketId(ticket),
+        kind="needy",
+        body=b"0",
+        content_type="text/plain; charset=utf-8",
+        attempt=2,
+        crashes=1,
+        suspect="crashed",
+        admission=admission,
+    )
 
 
 def test_handlers_that_invent_names_fill_neither_memory_nor_metrics(house: House) -> None:

@@ -1,6 +1,7 @@
 """What follows from an outcome: budgets, lanes, delays, and decisions that survive being written down."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import orjson
 import pytest
@@ -218,9 +219,23 @@ def test_backoff_is_exponential_capped_and_fully_jittered(attempt: int, jitter: 
     assert delay == pytest.approx(jitter * backoff(attempt, POLICY, 1.0))
 
 
-def test_what_a_handler_asks_for_is_a_floor() -> None:
-    decision = decide(first(), ending(Outcome.FAILED, after=600.0), POLICY, jitter=0.1)
-    assert decision.delay == 600.0
+@given(st.sampled_from([Outcome.FAILED, Outcome.DEPENDENCY]), st.floats(0, 1e5), st.floats(0, 1, exclude_max=True))
+def test_what_a_handler_asks_for_is_a_floor(outcome: Outcome, after: float, jitter: float) -> None:
+    assert decide(first(), ending(outcome, after=after), Policy(max_wait=1e6), jitter=jitter).delay >= after
+    held = ending(outcome, after=after, wait=60.0)
+    assert decide(first(), held, Policy(max_wait=1e6), jitter=jitter).delay >= after
+
+
+def test_what_asks_for_the_same_pause_in_one_moment_does_not_come_back_in_one_moment() -> None:
+    delays = [decide(first(), ending(Outcome.FAILED, after=600.0), POLICY, jitter=n / 200).delay for n in range(200)]
+    assert min(delays) == 600.0
+    assert all(later - earlier == pytest.approx(0.15) for earlier, later in pairwise(delays))
+
+
+def test_a_breaker_says_when_in_place_of_a_backoff() -> None:
+    held = ending(Outcome.DEPENDENCY, wait=47.0)
+    assert decide(first(waits=9, interruptions=9), held, POLICY, jitter=0.9).delay == 47.0
+    assert decide(first(), replace(held, wait=0.0), POLICY, jitter=0.9).delay == 1.0
 
 
 def test_a_vanished_holder_has_time_to_die_before_the_next_run() -> None:
