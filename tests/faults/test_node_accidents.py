@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -125,6 +126,23 @@ def test_node_that_stands_still_for_a_while_goes_on_where_it_was_and_nothing_run
     house.open_gate("wait")
     assert house.balance([held, *others]) == Counter(done=4)
     assert all(len(house.starts(ticket)) == 1 for ticket in (held, *others))
+
+
+def test_node_that_stood_still_for_several_heartbeats_kills_none_of_its_healthy_runs(house: House) -> None:
+    house.extra["LAZARETTO_HEARTBEAT"] = "1s"
+    _, _, work, _ = house.open(workers=3)
+    beating = [house.accepted("beat", f"beat-{n}") for n in range(2)]
+    silent = house.accepted("hang", "silent")
+    eventually(lambda: all(house.starts(ticket) for ticket in beating))
+    work.signal(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    eventually(lambda: time.monotonic() > stopped_at + 5, 20.0)  # several heartbeats, which is the accident itself
+    work.signal(signal.SIGCONT)
+    house.until(silent, "quarantined", 60.0)
+    assert all(len(house.starts(ticket)) == 1 for ticket in beating)
+    house.open_gate("beat")
+    assert house.balance([*beating, silent], 60.0) == Counter(done=2, quarantined=1)
+    assert {run["evidence"]["code"] for run in house.show(silent)["runs"]} == {"silent"}
 
 
 def test_node_without_a_worker_gives_back_what_it_took_and_goes_on_when_its_handler_can_be_loaded(house: House) -> None:

@@ -65,6 +65,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "wait":
             while not _is_open(run) and not run.lost:
                 time.sleep(0.02)
+        case "beat":
+            while not _is_open(run):
+                run.progress("alive")
+                time.sleep(0.05)
         case "stubborn":
             while not _is_open(run):
                 time.sleep(0.02)

@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -125,6 +126,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
         case "last_gasp":
             ctypes.CDLL(None).printf(b"native last words\n")
             os.abort()
+        case "bitmap":  # as a decoder does: believe the header, and make room
+            width, height = struct.unpack_from("!II", run.ticket.attachments[0].content, 16)
+            canvas = [b"x" * (4 * width) for _ in range(height)]
+            raise AssertionError(f"there was room for {len(canvas)} rows")
         case "burn":  # processor time, and memory that is touched for the first time
             touched = bytearray(64 << 20)
             touched[:: 1 << 12] = b"x" * len(touched[:: 1 << 12])

@@ -90,6 +90,20 @@ async def test_worker_that_never_starts_is_replaced_and_nobody_is_charged(
     assert (await pool.run(order())).outcome is Outcome.SUCCEEDED
 
 
+async def test_lock_that_a_thread_held_at_the_fork_costs_a_start_and_no_run(
+    new_pool: NewPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = new_pool(handler="tests.integration.workers.held_lock:handle", slots=2, fresh=True, start_deadline=0.5)
+    await pool.start()
+    runs = 0
+    while "worker.stuck" not in caplog.messages or runs < 20:  # which fork copies a held lock is a matter of luck
+        report = await pool.run(order())
+        assert report.outcome is Outcome.SUCCEEDED
+        runs += 1
+        assert runs < 500
+    assert "mold.threads" in caplog.messages, "and the operator was warned"
+
+
 async def test_spike_that_was_freed_is_no_reason_to_kill(pool: Pool) -> None:
     first = await pool.run(order("spike", memory_limit=800 * MIB))
     second = await pool.run(order("fine", memory_limit=100 * MIB))

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,19 @@ async def test_item_that_came_past_the_door_is_examined_before_the_handler(pool:
     assert (passed.outcome, passed.code) == (Outcome.CRASHED, "exit:9")
     assert passed.admission is not None, "measured before the handler could die of it"
     assert passed.admission.bytes == 6
+
+
+async def test_image_that_claims_to_be_huge_passes_undecoded_and_costs_only_the_run_that_decodes_it(pool: Pool) -> None:
+    header = b"\x89PNG\r\n\x1a\n" + struct.pack("!I4sII", 13, b"IHDR", 40_000, 40_000)
+    parts = b'--x\r\nContent-Disposition: form-data; name="body"\r\n\r\nbitmap\r\n'
+    parts += b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
+    parts += header + b"\r\n--x--\r\n"
+    claimed = order(body=parts, content_type="multipart/form-data; boundary=x", examine=True, memory_limit=200 * MIB)
+    report = await pool.run(claimed)
+    assert report.admission is not None
+    assert report.admission.attachments == 1, "examined by what it is, not by what it claims"
+    assert report.outcome is Outcome.MEMORY
+    assert (await pool.run(order("fine"))).outcome is Outcome.SUCCEEDED
 
 
 async def test_large_body_reaches_the_worker_whole(pool: Pool) -> None:
