@@ -27,10 +27,12 @@ from consumer.worker.goodbye import farewell
 from consumer.worker.loading import Handler, HandlerUnavailable, load
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE, account, prepare
+from consumer.worker.stacks import where
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
 from gateway.preflight import VocabularyError
 
+_HANGING: Final = frozenset({Cause.DEADLINE, Cause.SILENT})
 _CANCEL_PATIENCE: Final = 5.0
 """Seconds that a cancelled handler may take; after that it is left behind, and reported."""
 
@@ -229,6 +231,8 @@ class Inline:
         if under_way.cause is not Cause.FINISHED or under_way.handling.done():
             return
         under_way.cause = cause
+        if cause in _HANGING:
+            under_way.line.trial.stack = where(under_way.handling)
         under_way.handling.cancel()
         under_way.patience = asyncio.get_running_loop().call_later(_CANCEL_PATIENCE, _abandon, under_way)
 

@@ -1,7 +1,6 @@
-"""The C library's own output streams: what native code prints belongs to the run that printed it.
+"""The C library's own standard output: what native code prints belongs to the run that printed it.
 
-They buffer by themselves, and Python knows nothing of that. A C library that does not name its streams as glibc and
-musl do keeps its ways.
+It buffers by itself, and Python knows nothing of that. A C library that calls its stream otherwise keeps its ways.
 """
 
 import ctypes
@@ -12,15 +11,24 @@ _LINE_BUFFERED: Final = 1
 """`_IOLBF`, here and there."""
 
 
-def speak_by_lines() -> None:
-    """Have native code's standard output leave line by line, so that it outlives a crash."""
+def _stdout() -> ctypes.c_void_p | None:
     try:
-        stdout = ctypes.c_void_p.in_dll(_libc, "stdout")
+        return ctypes.c_void_p.in_dll(_libc, "stdout")
     except ValueError:
-        return
-    _libc.setvbuf(stdout, None, _LINE_BUFFERED, 0)
+        return None
+
+
+def speak_by_lines() -> None:
+    """Have native code's output leave line by line, so that it outlives a crash."""
+    if (stdout := _stdout()) is not None:
+        _libc.setvbuf(stdout, None, _LINE_BUFFERED, 0)
 
 
 def flush() -> None:
-    """Write out whatever native code has printed and not finished with a line."""
-    _libc.fflush(None)
+    """Write out what native code has printed and not finished with a line.
+
+    This stream alone: to flush all of them would wait for whoever holds one, and a thread that a handler has left
+    behind may read from one for ever.
+    """
+    if (stdout := _stdout()) is not None:
+        _libc.fflush(stdout)

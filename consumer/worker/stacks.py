@@ -34,16 +34,16 @@ def were_written(descriptor: int) -> bool:
 
 def _write_tasks(descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
     for task in asyncio.all_tasks(loop):
-        text = "".join([f"Task {task.get_name()} (most recent call last):\n", *_frames(task.get_coro())])
-        os.write(descriptor, text.encode("utf-8", "replace"))
+        os.write(descriptor, where(task).encode("utf-8", "replace"))
 
 
-def _frames(awaited: Any) -> list[str]:
-    """Follow what waits for what, from the task down to where it waits."""
+def where(task: asyncio.Task[Any]) -> str:
+    """Follow what waits for what, from the task down to where it waits, and write that as a traceback does."""
+    awaited: Any = task.get_coro()
     summary = []
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None:
             summary.append(traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return traceback.format_list(summary)
+    return "".join([f"Task {task.get_name()} (most recent call last):\n", *traceback.format_list(summary)])

@@ -69,6 +69,7 @@ async def test_start_of_an_inline_run_is_told_when_it_has_a_slot() -> None:
 async def test_inline_run_is_cancelled_at_its_deadline(loaded: Inline) -> None:
     report = await loaded.run(order("sleep", deadline=0.1))
     assert (report.outcome, report.code) == (Outcome.TIMED_OUT, "deadline")
+    assert "in handle_async" in report.evidence["stack"]
 
 
 async def test_inline_item_that_came_past_the_door_is_examined(loaded: Inline) -> None:
