@@ -51,7 +51,9 @@ class Rule(StrEnum):
     JSON_LONE_SURROGATE = "json_lone_surrogate"
     JSON_DUPLICATE_KEY = "json_duplicate_key"
     JSON_NESTING = "json_nesting"
+    JSON_KEYS = "json_keys"
     JSON_INTEGER_RANGE = "json_integer_range"
+    JSON_NUMBER_RANGE = "json_number_range"
     UNKNOWN_MEMBER = "unknown_member"
     MISSING_MEMBER = "missing_member"
     MEMBER_TYPE = "member_type"
@@ -183,6 +185,7 @@ class Limits:
     max_attachment_bytes: int = 524_288
     attachment_types: tuple[str, ...] = ("*/*",)
     max_json_brackets: int = 100_000
+    max_json_keys: int = 50_000
     max_json_depth: int = 128
     accept_detected: bool = False
     control_characters_allowed: frozenset[str] = field(default_factory=frozenset)

@@ -37,6 +37,8 @@ def receipt(ticket: str | None, admission: Admission, received: float, passed: P
         "exact": admission.exact,
         "attachments": admission.attachments,
     }
+    if passed.admission.facts.charset_source:
+        checks["charset_source"] = passed.admission.facts.charset_source
     if passed.admission.facts.warnings:
         checks["warnings"] = list(passed.admission.facts.warnings)
     if passed.admission.marked:

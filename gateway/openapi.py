@@ -199,7 +199,11 @@ _KEY_HEADER: Final = {
 def _schemas() -> dict[str, Any]:
     checks = _object(
         {"bytes": _COUNT, "charset": _TEXT, "tokens": _COUNT, "exact": _TRUTH, "attachments": _COUNT},
-        {"warnings": {"type": "array", "items": _TEXT}, "marked": {"type": "array", "items": _TEXT}},
+        {
+            "charset_source": {"enum": [source.value for source in CharsetSource]},
+            "warnings": {"type": "array", "items": _TEXT},
+            "marked": {"type": "array", "items": _TEXT},
+        },
     )
     violation = _object(
         {

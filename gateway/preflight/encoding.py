@@ -7,7 +7,7 @@ a name from outside, never transcodes on a guess, never raises for any input.
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 
 from gateway.admission import Rule
@@ -79,7 +79,8 @@ def read_text(
         read = _undeclared(body, accept_detected=accept_detected, allow_controls=allow_controls)
     match read:
         case Decoded():
-            return _checked(read, allow_controls=allow_controls)
+            checked = _checked(read, allow_controls=allow_controls)
+            return checked if bom is None else _after_mark(checked, len(bom[0]))
         case Undecodable():
             return read
 
@@ -170,6 +171,13 @@ def _neither_ascii_nor_utf8(body: bytes, *, accept_detected: bool) -> Decoded | 
         return Decoded(text=body.decode(found), charset=found, source=CharsetSource.DETECTED)
     detail = f"the charset is not declared; it looks like {found}: declare it in the content type"
     return Undecodable(rule=Rule.CHARSET_UNDECLARED, detail=detail, offset=offset, hint=found)
+
+
+def _after_mark(read: Decoded | Undecodable, mark: int) -> Decoded | Undecodable:
+    """The same, with the offset counted from the beginning of the body and not of its text."""
+    if isinstance(read, Undecodable) and read.offset is not None:
+        return replace(read, offset=read.offset + mark)
+    return read
 
 
 def _checked(read: Decoded, *, allow_controls: bool) -> Decoded | Undecodable:

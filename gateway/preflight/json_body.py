@@ -1,7 +1,7 @@
 """JSON from bytes, within limits, and nothing that JSON readers disagree on.
 
-Owns the checks around orjson: brackets counted before it parses, depth, duplicate keys, integers it would turn into
-floats. The bytes themselves travel on unchanged; nothing here is ever re-dumped in their place. Never raises.
+Owns the checks around orjson: brackets and keys counted before it parses, depth, duplicate keys, numbers that readers
+round their own way. The bytes travel on unchanged; nothing here is ever re-dumped in their place. Never raises.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _BOMS = (
 )
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # No possessive group with a choice or an end to look for in it: CPython before 3.11.5 matches those wrongly.
+_STRINGS = re.compile(_STRING, re.DOTALL)
 _STEP = re.compile(_STRING + rb"([ \t\r\n]*+:)?|[{}\[\]]", re.DOTALL)
 """A string, which a colon makes a key, or a bracket."""
-_NUMBER = re.compile(_STRING + rb"|(-?[0-9]++(?![.eE])|[0-9.eE+-]++)", re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_NUMBER = re.compile(_STRING + rb"|([0-9.eE+-]++)", re.DOTALL)
 _LONGEST_INTEGER = 20
 """Digits of the largest unsigned 64-bit integer, or of the smallest signed one with its sign."""
+LONGEST_NUMBER = 128
+"""Characters of a number. A double needs 25; PostgreSQL's numeric and many a reader have a bound of their own."""
 
 _ORJSON_DEPTH = 1_024
 
@@ -45,23 +47,39 @@ class Document:
     value: Any
 
 
-def read_json(body: bytes, *, max_brackets: int = 100_000, max_depth: int = 128) -> Document | Violation:
+def read_json(
+    body: bytes, *, max_brackets: int = 100_000, max_keys: int = 50_000, max_depth: int = 128
+) -> Document | Violation:
     """Parse `body`, or name the first thing wrong with it and where. Bounded: under 100 ms for the worst 512 KiB."""
     for mark, name in _BOMS:
         if body.startswith(mark):
             message = f"JSON is UTF-8 without a byte order mark; this body begins with that of {name}"
             return Violation(rule=Rule.JSON_BOM, message=message, offset=0, hint=name)
-    brackets = body.count(b"[") + body.count(b"{")
-    if brackets > max_brackets:
-        # orjson holds the GIL for all of them, so they are counted before it starts (microseconds).
-        return _nesting(limit=max_brackets, actual=brackets, unit="brackets")
+    # orjson holds the interpreter lock from begin to end, so that work is counted before it starts (microseconds).
+    crowd = _crowd(body, max_brackets=max_brackets, max_keys=max_keys)
+    if crowd is not None:
+        return crowd
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         return _malformed(body, error, max_depth)
-    if brackets <= max_depth and _is_plain(body):
+    if _is_shallow(value, max_depth) and _is_plain(body):
         return Document(value)
-    return _structure(body, max_depth) or _integers(body) or Document(value)
+    return _structure(body, max_depth) or _numbers(body) or Document(value)
+
+
+def _crowd(body: bytes, *, max_brackets: int, max_keys: int) -> Violation | None:
+    """More containers or members than are read. What stands in a string is text and counts for nothing."""
+    if body.count(b"[") + body.count(b"{") <= max_brackets and body.count(b":") <= max_keys:
+        return None
+    bare = _STRINGS.sub(b"", body)
+    brackets, keys = bare.count(b"[") + bare.count(b"{"), bare.count(b":")
+    if brackets > max_brackets:
+        return _nesting(limit=max_brackets, actual=brackets, unit="brackets")
+    if keys > max_keys:
+        message = f"the JSON has {keys} keys; at most {max_keys} are read"
+        return Violation(rule=Rule.JSON_KEYS, message=message, limit=max_keys, actual=keys, unit="keys")
+    return None
 
 
 def quoted(name: str) -> str:
@@ -79,15 +97,56 @@ def _malformed(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Vi
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as undecodable:
-        message = f"JSON is UTF-8; the bytes at {undecodable.start} are not"
-        return Violation(rule=Rule.JSON_INVALID_UTF8, message=message, offset=undecodable.start)
+        return _badly_encoded(body, undecodable.start, max_depth)
     offset = len(text[: error.pos].encode())
     if "surrogate" in error.msg:
         message = f"half of a surrogate pair stands alone at byte {offset}"
         return Violation(rule=Rule.JSON_LONE_SURROGATE, message=message, offset=offset)
     if "depth" in error.msg:
         return _nesting(limit=max_depth, actual=_ORJSON_DEPTH + 1, unit="levels", offset=offset)
-    return Violation(rule=Rule.JSON_MALFORMED, message=f"{error.msg} (byte {offset})", offset=offset)
+    if "infinity" in error.msg:
+        return _out_of_range(offset, "a double")
+    hint = _wide(body)
+    return Violation(rule=Rule.JSON_MALFORMED, message=f"{error.msg} (byte {offset})", offset=offset, hint=hint)
+
+
+def _badly_encoded(body: bytes, start: int, max_depth: int) -> Violation:
+    """Bytes that are no UTF-8, unless the JSON before them is wrong already: the first bad byte is what is named."""
+    try:
+        orjson.loads(body[:start])
+    except orjson.JSONDecodeError as error:
+        earlier = _malformed(body[:start], error, max_depth)
+        if earlier.offset is not None and earlier.offset < start:
+            return earlier
+    message = f"JSON is UTF-8; the bytes at {start} are not"
+    return Violation(rule=Rule.JSON_INVALID_UTF8, message=message, offset=start)
+
+
+def _wide(body: bytes) -> str | None:
+    """The UTF-16 without a mark that the NULs of two ASCII characters speak for (RFC 4627, 3)."""
+    return {(True, False): "utf-16be", (False, True): "utf-16le"}.get((body[:1] == b"\0", body[1:2] == b"\0"))
+
+
+def _out_of_range(offset: int, limit: str) -> Violation:
+    message = f"the number at byte {offset} does not fit {limit}"
+    return Violation(rule=Rule.JSON_NUMBER_RANGE, message=message, offset=offset, limit=limit)
+
+
+def _is_shallow(value: Any, max_depth: int) -> bool:
+    """Whether no container stands deeper than `max_depth`; level by level, a few milliseconds for the worst."""
+    level = [value] if isinstance(value, dict | list) else []
+    depth = 0
+    while level:
+        depth += 1
+        if depth > max_depth:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return True
 
 
 class _Doubt(Exception):
@@ -97,7 +156,9 @@ class _Doubt(Exception):
 def _is_plain(body: bytes) -> bool:
     """Whether a quick look (a few microseconds for a small ticket) finds every key once and no huge integer."""
     try:
-        json.loads(body.decode("utf-8"), object_pairs_hook=_each_key_once, parse_int=_short_integer)
+        json.loads(
+            body.decode("utf-8"), object_pairs_hook=_each_key_once, parse_int=_short_integer, parse_float=_short_number
+        )
     except (_Doubt, ValueError, RecursionError):
         return False
     return True
@@ -110,6 +171,11 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> None:
 
 def _short_integer(digits: str) -> None:
     if len(digits) >= _LONGEST_INTEGER - 1:
+        raise _Doubt
+
+
+def _short_number(number: str) -> None:
+    if len(number) > LONGEST_NUMBER:
         raise _Doubt
 
 
@@ -141,15 +207,15 @@ def _unescaped(key: bytes) -> bytes:
     return orjson.dumps(orjson.loads(key)) if b"\\" in key else key
 
 
-def _integers(body: bytes) -> Violation | None:
-    """The first integer beyond 64 bits: orjson would read it as a float, other readers as something else."""
-    if _LONG_NUMBER.search(body) is None:
-        return None
+def _numbers(body: bytes) -> Violation | None:
+    """The first number without end, or integer beyond 64 bits: orjson would read that as a float, others anyhow."""
     for found in _NUMBER.finditer(body):
-        digits = found[1]
-        if digits is None or len(digits) < _LONGEST_INTEGER - 1 or not digits.lstrip(b"-").isdigit():
+        number = found[1]
+        if number is None or len(number) < _LONGEST_INTEGER - 1:
             continue
-        if len(digits) > _LONGEST_INTEGER or not -(2**63) <= int(digits) < 2**64:
+        if len(number) > LONGEST_NUMBER:
+            return _out_of_range(found.start(), f"{LONGEST_NUMBER} characters")
+        if number.lstrip(b"-").isdigit() and not -(2**63) <= int(number) < 2**64:
             message = f"the integer at byte {found.start()} does not fit 64 bits"
             return Violation(rule=Rule.JSON_INTEGER_RANGE, message=message, offset=found.start(), limit="64 bits")
     return None

@@ -23,7 +23,7 @@ from gateway.preflight.media_type import MediaType, parse_media_type
 
 SUPPORTED_TYPES = ("application/json", "text/*", "multipart/form-data")
 
-_JSON_CHARSETS = ("utf-8", "cp1252")  # cp1252 is what us-ascii means, which JSON with escapes may well be
+_ASCII_COMPATIBLE = ("cp1252",)  # what us-ascii and latin1 mean, which JSON with escapes may well be declared as
 _OPAQUE_AS_TEXT = MediaType(essence="text/plain", parameters={})
 
 
@@ -112,10 +112,16 @@ def _unsupported(message: str) -> Violation:
 
 def _from_json(body: bytes, media_type: MediaType, kind: str | None, limits: Limits) -> Reading:
     charset = media_type.parameters.get("charset")
-    if charset is not None and codec_for(charset) not in _JSON_CHARSETS:
+    codec = "utf-8" if charset is None else codec_for(charset)
+    if codec != "utf-8" and not (codec in _ASCII_COMPATIBLE and body.isascii()):
         message = "JSON is UTF-8; no other charset is supported for it"
         return Reading(findings=(Violation(rule=Rule.UNSUPPORTED_CHARSET, message=message, limit="utf-8"),))
-    match read_json(body, max_brackets=limits.max_json_brackets, max_depth=limits.max_json_depth):
+    match read_json(
+        body,
+        max_brackets=limits.max_json_brackets,
+        max_keys=limits.max_json_keys,
+        max_depth=limits.max_json_depth,
+    ):
         case Violation() as violation:
             return Reading(findings=(violation,))
         case Document(value):

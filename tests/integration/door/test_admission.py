@@ -91,6 +91,7 @@ async def test_utf_16_with_a_byte_order_mark_needs_no_declaration(door: RunningD
 
     assert answer.status == 202
     assert "utf-16" in answer.document["checks"]["charset"].replace("_", "-")
+    assert answer.document["checks"]["charset_source"] == "bom"
 
 
 async def test_a_compressed_body_is_stored_inflated(door: RunningDoor) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import functools
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.admission import Rule
@@ -92,6 +93,16 @@ def test_nul_in_a_declared_charset_is_refused_with_its_offset_in_bytes() -> None
     assert (read.rule, read.offset) == (Rule.NUL, 2)
 
 
+@pytest.mark.parametrize(
+    ("mark", "codec", "offset"),
+    [(codecs.BOM_UTF8, "utf-8", 5), (codecs.BOM_UTF16_BE, "utf-16-be", 4), (codecs.BOM_UTF32_LE, "utf-32-le", 8)],
+)
+def test_the_mark_counts_in_an_offset(mark: bytes, codec: str, offset: int) -> None:
+    read = read_text(mark + "é\0".encode(codec))
+    assert isinstance(read, Undecodable)
+    assert (read.rule, read.offset) == (Rule.NUL, offset)
+
+
 def test_big_endian_text_without_a_mark_is_recognised_by_where_its_nuls_are() -> None:
     read = read_text(EN.encode("utf-16-be"))
     assert isinstance(read, Undecodable)
@@ -147,3 +158,60 @@ def test_western_text_declared_as_windows_1252_is_read_back() -> None:
     read = read_text(FR.encode("cp1252"), "windows-1252")
     assert isinstance(read, Decoded)
     assert (read.text, read.source) == (FR, CharsetSource.DECLARED)
+
+
+_EVERYTHING = "".join(map(chr, (*range(0x20, 0xD800), *range(0xE000, 0xFFFD), 0x1F600, 0x20000, 0x2F804)))
+
+
+@functools.cache
+def _repertoire(codec: str) -> list[str]:
+    """Return what a charset can say. Some bytes of what it takes it gives back as another character, its real one."""
+    said = _EVERYTHING.encode(codec, "ignore").decode(codec, "replace")
+    return sorted(set(said) & set(_EVERYTHING))
+
+
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@given(st.data())
+def test_whatever_a_charset_can_say_is_read_back_when_it_is_declared(data: st.DataObject) -> None:
+    codec = data.draw(st.sampled_from(sorted(set(CODECS.values()))))
+    text = data.draw(st.text(alphabet=st.sampled_from(_repertoire(codec)), min_size=1, max_size=60))
+    body = text.encode(codec)
+    assume(not body.startswith(_MARKS))  # a mark is stronger than any declaration
+    labels = [label for label, meant in CODECS.items() if meant == codec]
+    read = read_text(body, data.draw(st.sampled_from(labels)))
+    assert isinstance(read, Decoded), (codec, read)
+    assert (read.text, read.charset, read.source) == (text, codec, CharsetSource.DECLARED)
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60), st.sampled_from(_MARKS)
+)
+def test_a_mark_is_enough_to_read_any_text(text: str, mark: bytes) -> None:
+    codec = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}[mark]
+    assume(text.count("\ufffd") <= 10)
+    read = read_text(mark + text.encode(codec))
+    assert isinstance(read, Decoded)
+    assert (read.text, read.charset, read.source) == (text, codec, CharsetSource.BOM)
+
+
+@pytest.mark.parametrize(
+    ("label", "body", "text"),
+    [
+        ("macintosh", b"\xdb", "€"),
+        ("x-mac-cyrillic", b"\xa2\xb6\xff", "Ґґ€"),
+        ("windows-874", b"\x80\xdb", None),
+        ("windows-1255", b"\xca", None),
+        ("iso-8859-8-i", b"\xe0", "א"),
+        ("iso-8859-7", b"\xa4\xaa", "€ͺ"),
+        ("shift_jis", b"\x81\x60\x81\x7c", "～－"),
+        ("gbk", b"\x80", None),
+        ("gb18030", b"\xa2\xe3", "€"),
+        ("big5", b"\xa1\xc3", "￣"),
+        ("unicode", b"a\0", "a"),
+    ],
+)
+def test_bytes_mean_what_the_encoding_standard_says(label: str, body: bytes, text: str | None) -> None:
+    read = read_text(body, label)
+    assert (read.text if isinstance(read, Decoded) else None) == text

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.admission import Rule, Violation
-from gateway.preflight.json_body import LONGEST_QUOTE, Document, quoted, read_json
+from gateway.preflight.json_body import LONGEST_NUMBER, LONGEST_QUOTE, Document, quoted, read_json
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,20 @@ from gateway.preflight.json_body import LONGEST_QUOTE, Document, quoted, read_js
         (b'{"a":' * 1100 + b"1" + b"}" * 1100, Rule.JSON_NESTING, None),
         (b'{"a":18446744073709551616}', Rule.JSON_INTEGER_RANGE, 5),
         (b"[-9223372036854775809]", Rule.JSON_INTEGER_RANGE, 1),
+        (b"[1, 1e999]", Rule.JSON_NUMBER_RANGE, 4),
+        (b"[-1e999]", Rule.JSON_NUMBER_RANGE, 1),
+        (b'{"a":0.' + b"1" * 500_000 + b"}", Rule.JSON_NUMBER_RANGE, 5),
+        (b"[" + b"9" * 500_000 + b"]", Rule.JSON_NUMBER_RANGE, 1),
+        (b"[1e" + b"0" * 500 + b"]", Rule.JSON_NUMBER_RANGE, 1),
+        (b"[Infinity]", Rule.JSON_MALFORMED, 1),
+        (b"{} {}", Rule.JSON_MALFORMED, 3),
+        (b"{}\0", Rule.JSON_MALFORMED, 2),
+        (b'["\xc3\xa9", "\xf0\x9f\x98\x80\\udc00"]', Rule.JSON_LONE_SURROGATE, 12),
+        (b'"\\ud83d\\u0041"', Rule.JSON_LONE_SURROGATE, 1),
+        (b'{"a" "\xff"}', Rule.JSON_MALFORMED, 5),
+        (b'{"a":"\\ud800 \xff"}', Rule.JSON_LONE_SURROGATE, 6),
+        (b'{"a":"\xed\xa0\x80"}', Rule.JSON_INVALID_UTF8, 6),
+        (b"{" + b",".join(b'"%x":0' % number for number in range(50_001)) + b"}", Rule.JSON_KEYS, None),
     ],
 )
 def test_what_readers_disagree_on_is_refused_with_its_place(body: bytes, rule: Rule, offset: int | None) -> None:
@@ -63,6 +78,19 @@ def test_the_answer_names_the_encoding_a_foreign_mark_stands_for() -> None:
     assert read.hint == "utf-16le"
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_recognised_by_its_first_two_bytes(codec: str) -> None:
+    read = read_json('{"kind":"a"}'.encode(codec))
+    assert isinstance(read, Violation)
+    assert (read.rule, read.hint) == (Rule.JSON_MALFORMED, codec.replace("16-", "16"))
+
+
+@pytest.mark.parametrize("text", ["[" * 500_000, ":" * 500_000, '\\"[{:' * 100_000], ids=["[", ":", "mixed"])
+def test_what_stands_in_a_string_is_text_and_no_structure(text: str) -> None:
+    body = orjson.dumps({"body": text})
+    assert read_json(body) == Document({"body": text})
+
+
 _values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8),
@@ -87,6 +115,80 @@ def test_a_repeated_key_is_found_wherever_it_is(value: object, key: str) -> None
     assert isinstance(read, Violation)
     assert read.rule is Rule.JSON_DUPLICATE_KEY
     assert read.offset == body.rindex(orjson.dumps(key) + b":2")
+
+
+class _Refused(Exception):
+    """The standard library's reader, made strict, says no."""
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) != len(pairs):
+        raise _Refused
+    return dict(pairs)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER or not -(2**63) <= int(digits) < 2**64:
+        raise _Refused
+    return int(digits)
+
+
+def _double(number: str) -> float:
+    if len(number) > LONGEST_NUMBER or not math.isfinite(float(number)):
+        raise _Refused
+    return float(number)
+
+
+def _no_constant(_: str) -> None:
+    raise _Refused
+
+
+def _depth(value: object) -> int:
+    match value:
+        case dict():
+            return 1 + max(map(_depth, value.values()), default=0)
+        case list():
+            return 1 + max(map(_depth, value), default=0)
+        case _:
+            return 0
+
+
+def _by_the_standard_library(body: bytes, max_depth: int) -> object:
+    """Read `body` with another parser under the same rules; raises for what it refuses."""
+    text = body.decode("utf-8")
+    value = json.loads(
+        text, object_pairs_hook=_each_once, parse_int=_whole, parse_float=_double, parse_constant=_no_constant
+    )
+    json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+    if _depth(value) > max_depth:
+        raise _Refused
+    return value
+
+
+_WORDS = rb"""" \ , : { } [ ] ' / - 0 1 . e9 E+999 -0 0.1e-400 true null NaN Infinity [[[[[ ]]]]] "a":1 ,"a":2
+    ,"\u0061":2 \ud800 \udc00 \u0000 99999999999999999999""".split()
+_BYTES = [b" ", b"\n", b"\0", b"\xff", b"\xc3", b"\xa9", codecs.BOM_UTF8, b"9" * 130]
+_WOUNDS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3), st.sampled_from(_WORDS + _BYTES)), max_size=4)
+
+
+@settings(max_examples=1500)
+@given(value=_values, escaped=st.booleans(), wounds=_WOUNDS)
+def test_another_parser_under_the_same_rules_has_the_same_verdict(
+    *, value: object, escaped: bool, wounds: list[tuple[int, int, bytes]]
+) -> None:
+    body = json.dumps(value, ensure_ascii=escaped).encode()
+    for place, length, shard in wounds:
+        at = place % (len(body) + 1)
+        body = body[:at] + shard + body[at + length :]
+    for max_depth in (3, 128):
+        read = read_json(body, max_depth=max_depth)
+        try:
+            expected = _by_the_standard_library(body, max_depth)
+        except (ValueError, RecursionError, _Refused):
+            assert isinstance(read, Violation), read
+            assert read.offset is None or 0 <= read.offset <= len(body)
+        else:
+            assert read == Document(expected)
 
 
 @given(st.binary(max_size=300))
