@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
 from consumer.signals import Signals
 from consumer.supervisor import Supervisor
-from gateway.contract import logs
+from gateway.contract import kind_limits, logs
 from gateway.contract.logs import event
 from gateway.contract.topology import Lane
 
@@ -74,6 +75,7 @@ def _executor(settings: Settings) -> Executor:
         "max_tokens": settings.max_tokens,
         "max_attachments": settings.max_attachments,
         "encoding": settings.encoding,
+        "kinds": {kind: asdict(own) for kind, own in kind_limits.read(settings.kinds).items()},
     }
     if settings.isolation is Isolation.INLINE:
         from consumer.inline import Inline  # noqa: PLC0415  brings the preflight, which else lives in the mold

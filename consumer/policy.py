@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from gateway.contract import knobs
+from gateway.contract import kind_limits, knobs
 from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.ids import is_kind
 
@@ -111,7 +111,10 @@ def _changes(kind: str, table: Any, default: Policy) -> tuple[dict[str, Any], li
         if key in _STATION_KEYS:
             continue
         try:
-            changes[key] = _spend(value, default.max_spend) if key == "max_spend" else _value(key, value)
+            if key in kind_limits.KEYS:
+                kind_limits.value(key, value)  # for the preflight of what comes past the door; no policy
+            else:
+                changes[key] = _spend(value, default.max_spend) if key == "max_spend" else _value(key, value)
         except (ValueError, TypeError) as error:
             mistakes.append(f'kinds."{kind}".{key}: {error}')
     return changes, mistakes
@@ -142,7 +145,7 @@ def _value(key: str, value: Any) -> Any:
         case "needs":
             return _names(value, what="dependencies", such_as="openai", most=MAX_DEPENDENCY)
         case _:
-            known = ", ".join(sorted({item.name for item in fields(Policy)} | _STATION_KEYS))
+            known = ", ".join(sorted({item.name for item in fields(Policy)} | _STATION_KEYS | kind_limits.KEYS))
             hint = "; a kind with a dot in its name needs quotes" if isinstance(value, Mapping) else ""
             raise ValueError(f"is no policy; known are {known}{hint}")
 

@@ -1,13 +1,17 @@
 """The decision at the door: measured facts and limits in, Admitted or Refused out.
 
 Owns the names of the rules, their stages, the limits and what a violation says. Pure: no I/O, no clock, and nothing
-but the standard library, so that the door, the consumer's preflight and a reviewer's "what if" decide alike.
+but the standard library and the contract, so that the door, the consumer's preflight and a reviewer's "what if" decide
+alike.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
+
+from gateway.contract.kind_limits import KindLimits
 
 
 @unique
@@ -176,7 +180,8 @@ class Limits:
     """What the door lets in. Sizes in bytes of content (inflated), tokens of the configured vocabulary.
 
     `attachment_types` are media types, where `*` stands for any subtype or any type. `control_characters_allowed`
-    names the kinds whose text may be full of control characters (FIX logs separate fields with 0x01).
+    names the kinds whose text may be full of control characters (FIX logs separate fields with 0x01). `kinds` has what
+    differs for some kinds; all else is as said here.
     """
 
     max_body_bytes: int = 524_288
@@ -189,6 +194,25 @@ class Limits:
     max_json_depth: int = 128
     accept_detected: bool = False
     control_characters_allowed: frozenset[str] = field(default_factory=frozenset)
+    kinds: Mapping[str, KindLimits] = field(default_factory=dict)
+
+    def of(self, kind: str | None) -> Limits:
+        """The limits of one kind; while the kind is not known (None), the widest that any kind has."""
+        if not self.kinds or (kind is not None and kind not in self.kinds):
+            return self
+        mine = self.kinds.values() if kind is None else (self.kinds[kind],)
+
+        def widest(general: int, own: Iterable[int | None]) -> int:
+            said = [general if limit is None else limit for limit in own]
+            return max(said) if kind is not None else max(general, *said)
+
+        return replace(
+            self,
+            max_body_bytes=widest(self.max_body_bytes, (one.max_body_bytes for one in mine)),
+            max_attachment_bytes=widest(self.max_attachment_bytes, (one.max_body_bytes for one in mine)),
+            max_tokens=widest(self.max_tokens, (one.max_tokens for one in mine)),
+            max_attachments=widest(self.max_attachments, (one.max_attachments for one in mine)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def application(door: Door) -> web.Application:
         trusted=networks(door.settings.trusted_proxies),
         loopback=door.settings.door.is_loopback,
     )
-    app = web.Application(middlewares=[answer_always, known], client_max_size=door.limits.max_body_bytes)
+    app = web.Application(middlewares=[answer_always, known], client_max_size=door.limits.of(None).max_body_bytes)
     app.add_routes(Routes(door).table())
     if door.certificate is not None:
         app.on_response_prepare.append(_insist_on_tls)

@@ -7,8 +7,10 @@ import functools
 from typing import Any, Final
 
 from gateway import __version__
+from gateway.contract import kind_limits
 from gateway.contract.ids import KIND_PATTERN, TICKET_ID_PATTERN
 from gateway.contract.outcomes import TicketState
+from gateway.preflight.encoding import CharsetSource
 
 _REFUSALS: Final = {
     "400": "The request or its body is malformed; violations name the offset.",
@@ -266,6 +268,10 @@ def _schemas() -> dict[str, Any]:
                 "content_types": {"type": "array", "items": _TEXT},
                 "content_encodings": {"type": "array", "items": _TEXT},
                 "body_deadline_seconds": {"type": "number"},
+                "kinds": {
+                    "type": "object",
+                    "additionalProperties": _object({}, dict.fromkeys(sorted(kind_limits.KEYS), _COUNT)),
+                },
             }
         ),
         "Health": _object({"alive": {"const": True}}),

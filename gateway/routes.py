@@ -3,6 +3,8 @@
 Owns the table of routes and the answers to questions. Taking tickets in is `gateway.submission`.
 """
 
+from dataclasses import asdict
+
 from aiohttp import web
 
 from gateway import answers, errors, openapi
@@ -62,6 +64,10 @@ class Routes:
                 "content_types": list(SUPPORTED_TYPES),
                 "content_encodings": ["identity", "gzip", "deflate"],
                 "body_deadline_seconds": self._door.settings.body_deadline,
+                "kinds": {
+                    kind: {name: limit for name, limit in asdict(own).items() if limit is not None}
+                    for kind, own in limits.kinds.items()
+                },
             }
         )
 

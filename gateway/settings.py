@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from yarl import URL
 
 from gateway.client_address import networks
-from gateway.contract import knobs
+from gateway.contract import kind_limits, knobs
 from gateway.contract.topology import Topology
 
 MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
@@ -227,6 +227,10 @@ class DoorSettings(_Shared):
     vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
     vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
     max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
+    kinds: dict[str, Any] = Field(
+        default_factory=dict,
+        description='limits and policies by kind, [kinds."support.ticket"] in the file; a door reads the limits',
+    )
     accept_detected: Switch = Field(default=False, description="on: admit text whose charset could only be guessed")
     body_deadline: Seconds = Field(
         default=30.0, gt=0, description="time for a client to send its whole body; below 4 KiB in 5 s it ends sooner"
@@ -249,7 +253,16 @@ class DoorSettings(_Shared):
             )
         if bool(self.tls_certificate) != bool(self.tls_key):
             problems.append("LAZARETTO_TLS_CERTIFICATE, LAZARETTO_TLS_KEY: set both or none")
-        if self.max_inflight_bytes < 2 * self.max_body_bytes:
+        try:
+            sizes = [own.max_body_bytes or 0 for own in kind_limits.read(self.kinds).values()]
+        except ValueError as error:
+            problems += str(error).splitlines()
+            sizes = []
+        if max(sizes, default=0) > MAX_MESSAGE_BYTES:
+            problems.append(
+                f"kinds: no max_body_bytes is greater than {MAX_MESSAGE_BYTES}, what a broker takes at once"
+            )
+        if self.max_inflight_bytes < 2 * max(self.max_body_bytes, *sizes, 0):
             problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least two bodies of max_body_bytes")
         if bool(self.vocabulary) != bool(self.vocabulary_sha256):
             problems.append("LAZARETTO_VOCABULARY, LAZARETTO_VOCABULARY_SHA256: set both or none")
@@ -310,7 +323,9 @@ def help_text(model: type[_Shared]) -> str:
         "which LAZARETTO_CONFIG may name):",
     ]
     for name, info in model.model_fields.items():
-        default = "this machine's" if info.default_factory is not None else _shown(info.default)
+        default = (
+            _shown(info.default) if info.default_factory is None else "none" if name == "kinds" else "this machine's"
+        )
         lines.append(f"  {knobs.PREFIX}{name.upper()} [{_unit(info.annotation, info.metadata)}, default {default}]")
         lines.append(f"      {info.description}")
     return "\n".join(lines)

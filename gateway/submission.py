@@ -70,9 +70,12 @@ class Submissions:
         key, wrong = _idempotency_key(request)
         if wrong is None and not _takes_json(request):
             wrong = errors.not_acceptable()
+        if wrong is None and len(_kinds_beside(request)) > 1:
+            wrong = errors.bad_request("The request names two kinds: once is enough, in `?kind=` or in Lazaretto-Kind.")
         if wrong is not None:
             return self._end(request, wrong, outcome="refused")
-        declared = min(request.content_length or 0, self._door.limits.max_body_bytes)
+        max_bytes = self._door.limits.of(_kind_beside(request)).max_body_bytes
+        declared = min(request.content_length or 0, max_bytes)
         caller = request[CALLER]
         if caller.allowance is not None:
             exceeded = caller.allowance.covers(declared, time.monotonic())
@@ -81,11 +84,11 @@ class Submissions:
         with self._door.room.place() as place:
             if not self._door.room.fits(declared, unfinished=False):
                 return self._end(request, errors.overloaded("inflight_bytes"), outcome="unavailable")
-            await invite(request, self._door.limits.max_body_bytes)
+            await invite(request, max_bytes)
             meter = Meter(place.hold, caller.allowance)
             body = await read_body(
                 request,
-                max_bytes=self._door.limits.max_body_bytes,
+                max_bytes=max_bytes,
                 seconds=self._door.settings.body_deadline,
                 hold=meter,
             )
@@ -233,7 +236,12 @@ def _takes_json(request: web.Request) -> bool:
 
 
 def _kind_beside(request: web.Request) -> str | None:
-    return request.query.get("kind") or request.headers.get("Lazaretto-Kind")
+    return next(iter(_kinds_beside(request)), None)
+
+
+def _kinds_beside(request: web.Request) -> set[str]:
+    named = (*request.query.getall("kind", ()), *request.headers.getall("Lazaretto-Kind", ()))
+    return {kind for kind in named if kind}
 
 
 def _idempotency_key(request: web.Request) -> tuple[str | None, Problem | None]:

@@ -10,6 +10,7 @@ from typing import Any
 from consumer.handler import Attachment, Ticket
 from consumer.pipe import MAX_NUMBER, Measured, Order
 from gateway import preflight
+from gateway.contract.kind_limits import KindLimits
 from gateway.contract.text import clip
 from gateway.preflight import Limits, Passed, Refused, Submission, Violation, Vocabulary
 from gateway.preflight.inflation import Coding, inflate
@@ -78,7 +79,7 @@ class Reader:
     def _admitted(self, order: Order, submission: Submission) -> Ticket | Inadmissible:
         coding = Coding.named(submission.content_encoding)
         if coding is not None and coding is not Coding.IDENTITY:
-            plain = inflate(submission.body, coding, max_bytes=self._limits.max_body_bytes)
+            plain = inflate(submission.body, coding, max_bytes=self._limits.of(order.kind).max_body_bytes)
             if not isinstance(plain, bytes):
                 return Inadmissible(
                     detail=f"its {coding} encoding cannot be undone", rule="content_encoding", violations=[]
@@ -86,7 +87,7 @@ class Reader:
             submission = Submission(
                 body=plain, content_type=submission.content_type, kind=submission.kind, charset=submission.charset
             )
-        reading = preflight.parse_ticket(submission, self._limits)
+        reading = preflight.parse_ticket(submission, self._limits.of(order.kind))
         return _inadmissible(reading.findings) if reading.ticket is None else _for_handler(order, reading.ticket)
 
 
@@ -96,6 +97,8 @@ def limits_from(values: Mapping[str, Any]) -> Limits:
     for name, kind in (("attachment_types", tuple), ("control_characters_allowed", frozenset)):
         if name in known:
             known[name] = kind(known[name])
+    if "kinds" in known:
+        known["kinds"] = {kind: KindLimits(**own) for kind, own in known["kinds"].items()}
     return Limits(**known)
 
 

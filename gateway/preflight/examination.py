@@ -31,8 +31,10 @@ def examine(
 ) -> Passed | Refused | OutOfTime:
     """Measure and judge `submission`. CPU only; at most about 0.3 s for the worst 512 KiB, mostly under 50 ms.
 
+    What bounds the work before the kind is known are the widest limits that any kind has; its own decide afterwards.
     `deadline` is on the monotonic clock and is looked at between the stages and between chunks of tokens.
     """
+    everything, limits = limits, limits.of(submission.kind)
     plain = _without_coding(submission, limits)
     if isinstance(plain, Refused):
         return plain
@@ -50,6 +52,7 @@ def examine(
         warnings=reading.warnings,
         findings=reading.findings,
     )
+    limits = everything.of(reading.kind)
     verdict = decide(facts, limits)
     if isinstance(verdict, Refused):
         return verdict

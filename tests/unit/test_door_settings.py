@@ -1,5 +1,7 @@
 """What a door cannot run with is named before it starts, and without a password."""
 
+from pathlib import Path
+
 import pytest
 
 from gateway.settings import DoorSettings, SettingsError, load
@@ -30,3 +32,18 @@ def test_the_room_for_requests_holds_two_bodies_of_the_greatest_size(monkeypatch
     monkeypatch.setenv("LAZARETTO_MAX_BODY_BYTES", "513KiB")
     with pytest.raises(SettingsError, match="LAZARETTO_MAX_INFLIGHT_BYTES"):
         load(DoorSettings)
+
+
+def test_the_limits_of_kinds_are_checked_with_all_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = tmp_path / "lazaretto.toml"
+    monkeypatch.setenv("LAZARETTO_CONFIG", str(written))
+    written.write_text('[kinds.logs]\nmax_body_bytes = "4MiB"\nmax_attempts = 1\n')
+    assert load(DoorSettings).kinds == {"logs": {"max_body_bytes": "4MiB", "max_attempts": 1}}
+    for table, complaint in (
+        ('max_tokens = "many"', r'kinds\."logs"\.max_tokens: write a whole number'),
+        ('max_body_bytes = "16MiB"', "no max_body_bytes is greater than"),
+        ('max_body_bytes = "15MiB"', "LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least two"),
+    ):
+        written.write_text(f"max_inflight_bytes = 2000000\n[kinds.logs]\n{table}\n")
+        with pytest.raises(SettingsError, match=complaint):
+            load(DoorSettings)

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import uuid
+from pathlib import Path
 
 import aiohttp
 
@@ -11,6 +12,7 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.ids import idempotent_ticket_id
 from gateway.contract.journal import EventName
 from gateway.contract.wire import Wire
+from tests.integration.door.conftest import StartDoor
 from tests.integration.door.running import TICKET, RunningDoor
 from tests.support.waiting import soon
 
@@ -237,3 +239,20 @@ async def test_kinds_that_clients_invent_do_not_multiply_the_metrics(door: Runni
     series = [line for line in lines if line.startswith("lazaretto_admission_requests_total{") and "accepted" in line]
     assert len(series) <= 65
     assert any('kind="other"' in line for line in series)
+
+
+async def test_a_kind_has_limits_of_its_own_and_a_request_names_one_kind(start: StartDoor, tmp_path: Path) -> None:
+    written = tmp_path / "lazaretto.toml"
+    written.write_text('max_body_bytes = 1000\n[kinds.logs]\nmax_body_bytes = "64KiB"\nmax_attempts = 1\n')
+    async with await start(config=str(written)) as door:
+        large = {"data": b"x" * 5000, "headers": {"Content-Type": "text/plain"}}
+        named = {**large, "headers": {"Content-Type": "text/plain", "Lazaretto-Kind": "b"}}
+
+        assert (await door.ask("POST", "/v1/tickets?kind=logs", **large)).status == 202
+        assert (await door.ask("POST", "/v1/tickets?kind=other", **large)).status == 413
+        assert (await door.submit({"kind": "logs", "body": "x" * 5000})).status == 202
+        refused = await door.submit({"kind": "other", "body": "x" * 5000})
+        assert (refused.status, refused.document["violations"][0]["limit"]) == (413, 1000)
+        assert (await door.ask("POST", "/v1/tickets?kind=a&kind=b", **large)).status == 400
+        assert (await door.ask("POST", "/v1/tickets?kind=a", **named)).status == 400
+        assert (await door.ask("GET", "/v1/limits")).document["kinds"] == {"logs": {"max_body_bytes": 65536}}

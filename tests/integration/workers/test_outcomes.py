@@ -142,6 +142,16 @@ async def test_image_that_claims_to_be_huge_passes_undecoded_and_costs_only_the_
     assert (await pool.run(order("fine"))).outcome is Outcome.SUCCEEDED
 
 
+async def test_item_that_came_past_the_door_has_the_limits_of_its_kind(new_pool: NewPool) -> None:
+    own = order("exit 9", examine=True)
+    pool = new_pool(limits={"max_body_bytes": 1000, "kinds": {own.kind: {"max_body_bytes": 5}}})
+    await pool.start()
+
+    refused = await pool.run(own)
+
+    assert (refused.outcome, refused.code) == (Outcome.INADMISSIBLE, "body_too_large")
+
+
 async def test_large_body_reaches_the_worker_whole(pool: Pool) -> None:
     report = await pool.run(order("size " + "ü" * 250_000))
     assert report.evidence["progress"] == str(250_000 + 5)

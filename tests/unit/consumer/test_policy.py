@@ -120,3 +120,9 @@ def test_every_rule_can_be_set_for_one_kind() -> None:
         permanent=frozenset({"ValueError"}),
         convict_in_isolation=True,
     )
+
+
+def test_limits_of_the_door_are_no_policy_and_their_mistakes_are_named_all_the_same() -> None:
+    limits = {"max_body_bytes": "4MiB", "max_tokens": 5, "max_attachments": 0}
+    assert read(Policy(), {"logs": limits}).of("logs") == Policy()
+    assert mistakes_in({"logs": {"max_tokens": 0}}) == ['kinds."logs".max_tokens: write a whole number of at least 1']

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from gateway.contract.kind_limits import KindLimits
 from gateway.preflight import (
     Limits,
     OutOfTime,
@@ -164,3 +165,51 @@ def test_importing_the_preflight_loads_neither_server_nor_broker_client() -> Non
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+KINDS = Limits(
+    max_body_bytes=1000,
+    max_tokens=200,
+    max_attachments=1,
+    kinds={
+        "logs": KindLimits(max_body_bytes=4000, max_tokens=5000),
+        "short": KindLimits(max_body_bytes=100, max_attachments=0),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "rule"),
+    [
+        ("k", 150, None),
+        ("k", 1001, Rule.BODY_TOO_LARGE),
+        ("k", 900, Rule.TOO_MANY_TOKENS),
+        ("logs", 4000, None),
+        ("logs", 4001, Rule.BODY_TOO_LARGE),
+        ("short", 100, None),
+        ("short", 101, Rule.BODY_TOO_LARGE),
+    ],
+)
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_kind_is_judged_by_its_own_limits_wherever_it_is_named(
+    vocabulary: Vocabulary, kind: str, size: int, rule: Rule | None, *, beside: bool
+) -> None:
+    if beside:
+        submission = Submission(body=b"ab " * (size // 3) + b"x" * (size % 3), content_type="text/plain", kind=kind)
+    else:
+        frame = b'{"kind":"%b","body":"' % kind.encode(), b'"}'
+        filling = b"ab " * size
+        submission = Submission(
+            body=frame[0] + filling[: size - len(frame[0]) - len(frame[1])] + frame[1], content_type="application/json"
+        )
+    verdict = examine(submission, KINDS, vocabulary)
+    found = verdict.violations[0].rule if isinstance(verdict, Refused) else None
+    assert found is rule
+
+
+def test_attachments_are_counted_by_kind_and_a_kind_nobody_knows_has_the_general_limits(vocabulary: Vocabulary) -> None:
+    def refused(kind: str) -> bool:
+        body = b'{"kind":"%b","body":"x","attachments":[{"content":"y"}]}' % kind.encode()
+        return isinstance(examine(Submission(body=body, content_type="application/json"), KINDS, vocabulary), Refused)
+
+    assert [refused(kind) for kind in ("short", "logs", "other")] == [True, False, False]
