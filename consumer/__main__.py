@@ -99,13 +99,14 @@ async def _serve(settings: Settings, executor: Executor, again: Callable[[], Set
     if isinstance(executor, Pool):
         executor.on_growth(supervisor.tell_growth)
     node = Node(
-        ready=lambda: supervisor.ready,
+        obstacles=lambda: supervisor.obstacles,
         under_way=lambda: supervisor.under_way,
         breakers=lambda: supervisor.breakers,
         executor=executor,
     )
     signals = Signals(drain=supervisor.drain)
     signals.on_hang_up(Reload(settings, again, supervisor.adopt))
+    signals.on_hang_up(lambda: supervisor.guard.ask_to_lift("SIGHUP"))
     signals.open()
     try:
         await supervisor.unless_draining(executor.start())
@@ -122,7 +123,7 @@ async def _serve(settings: Settings, executor: Executor, again: Callable[[], Set
         await signals.close()
         await fence.close()
     event(log, "consumer.stopped", node=settings.name, lane=settings.lane)
-    return Exit.CLEAN
+    return Exit.STORM if supervisor.left_in_storm else Exit.CLEAN
 
 
 async def _check(settings: Settings, executor: Executor) -> int:

@@ -1,6 +1,7 @@
 """Exit codes of a fleet node.
 
 0 clean · 1 own bug · 2 usage or settings · 3 broker unreachable at start · 4 topology conflict
+· 5 drained by the storm guard
 """
 
 from enum import IntEnum
@@ -14,3 +15,4 @@ class Exit(IntEnum):
     USAGE = 2
     BROKER_UNREACHABLE = 3
     TOPOLOGY_CONFLICT = 4
+    STORM = 5

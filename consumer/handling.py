@@ -3,6 +3,7 @@
 Owns the runs under way. Decides nothing itself (claim, verdict) and acknowledges nothing itself (settlement).
 """
 
+import contextlib
 import logging
 import random
 import time
@@ -18,6 +19,7 @@ from consumer.dependencies import Dependencies, Pass
 from consumer.endings import ended, is_stranger, order, unlicensed, unstarted, vanished
 from consumer.execution import Executor, RunReport
 from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded
+from consumer.guard import Guard
 from consumer.heart import Heart
 from consumer.link import Link
 from consumer.patience import Patience
@@ -32,6 +34,7 @@ from gateway.contract.envelope import Envelope, Malformed, decode, malformed_by
 from gateway.contract.ids import uuid7
 from gateway.contract.journal import Verdict
 from gateway.contract.logs import event
+from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
 
 log = logging.getLogger("consumer.handling")
@@ -51,6 +54,7 @@ class Handling:
         settlement: Settlement,
         heart: Heart,
         *,
+        guard: Guard,
         is_withdrawing: Callable[[], bool],
         outage_window: Callable[[], float | None],
     ) -> None:
@@ -60,6 +64,7 @@ class Handling:
         self._settlement = settlement
         self._heart = heart
         self._reclaiming = Reclaiming(settings, fence, settlement, heart)
+        self._guard = guard
         self._is_withdrawing = is_withdrawing
         self._outage_window = outage_window
         self.policies: Policies = settings.policies
@@ -68,6 +73,8 @@ class Handling:
         self.dependencies = Dependencies(settings)
         self.running: dict[str, Link] = {}
         """Runs under way, each with the session that its claim hangs on."""
+        self.unstarted: set[str] = set()
+        """Those of them that no worker has heard of yet."""
 
     async def handle(self, link: Link, delivery: Delivery) -> None:
         """Claim, run and settle one delivery; raises nothing."""
@@ -164,9 +171,11 @@ class Handling:
             token=uuid7(),
         )
         try:
-            answer = await self._settlement.ask_fence(
-                link, license_it, unless=self._is_withdrawing, patience=self._settings.fence_patience
+            patience = self._settings.fence_patience
+            await self._settlement.ask_fence(
+                link, self._guard.before_start, unless=self._is_withdrawing, patience=patience
             )
+            answer = await self._settlement.ask_fence(link, license_it, unless=self._is_withdrawing, patience=patience)
         except FenceUnavailable:
             await self._give_back(link, delivery, envelope, policy)
             return
@@ -185,11 +194,22 @@ class Handling:
             await link.journal.write(self._settlement.started(envelope, examine=is_stranger(envelope)))
         report = await self._execute(link, envelope, policy)
         metrics.RUN_SECONDS.observe(report.seconds)
+        report = await self._judged(link, envelope, report)
         ending = ended(envelope, report, self._settings.name)
         ending = self.dependencies.ended(link, admitted, report, ending)
         await self._decide_and_settle(
             link, delivery, envelope, policy, ending, evidence=report.evidence, build=self._executor.build
         )
+
+    async def _judged(self, link: Link, envelope: Envelope, report: RunReport) -> RunReport:
+        """Return how a run counts; what is not charged since its build is to blame must not come straight back."""
+        counted = await self._settlement.ask_fence(
+            link, lambda: self._guard.after(envelope, report), unless=lambda: False, at_least_once=True
+        )
+        if self._guard.is_tripped and counted.outcome is Outcome.RELEASED:
+            with contextlib.suppress(SessionLost):  # that it is not charged goes on record all the same
+                await link.intake.paused()
+        return counted
 
     async def _give_back(self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy) -> None:
         """Give back uncharged what the store licensed to nobody."""
@@ -209,16 +229,19 @@ class Handling:
 
         def tell(worker: int) -> None:
             account.open(ordered.deadline)
+            self.unstarted.discard(ordered.run)
             metrics.RUNS_STARTED.labels(self._kind(envelope), self._settings.lane).inc()
             event(log, "run.started", ticket=envelope.ticket, kind=envelope.kind, stamp=envelope.stamp, pid=worker)
             if self._settings.lane is Lane.WORK:
                 link.journal.note(self._settlement.started(envelope, examine=is_stranger(envelope), worker=worker))
 
         self.running[ordered.run] = link
+        self.unstarted.add(ordered.run)
         try:
             return await self._executor.run(ordered, started=tell, spent=account.keep)
         finally:
             del self.running[ordered.run]
+            self.unstarted.discard(ordered.run)
 
     async def _decide_and_settle(
         self, link: Link, delivery: Delivery, envelope: Envelope, policy: Policy, ending: Ending, **data: Any

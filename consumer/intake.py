@@ -33,6 +33,18 @@ class Intake:
         self._changing = asyncio.Lock()
         self._is_paused = False
         self._paused = asyncio.Event()
+        self.arrived = 0
+        """Deliveries so far."""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the broker has been asked for deliveries and is still to send some."""
+        return bool(self._tags) and not self._is_paused
+
+    @property
+    def in_flight(self) -> int:
+        """Deliveries that are here and not acknowledged."""
+        return self._unacknowledged
 
     async def open(self) -> None:
         """Begin to consume, one delivery at a time; nothing where there are no slots. Raises SessionLost."""
@@ -64,6 +76,8 @@ class Intake:
 
         Acknowledgements wait until the broker has used up its credit, or has had time to: then nothing is on its way.
         """
+        if self._is_paused:
+            return await self.paused()
         self._is_paused = True
         async with self._changing:
             self._may_acknowledge.clear()
@@ -86,6 +100,7 @@ class Intake:
         self._tags.append(await self._session.consume(self._queue, prefetch, self._arrived))
 
     def _arrived(self, delivery: Delivery) -> None:
+        self.arrived += 1
         self._unacknowledged += 1
         if self._unacknowledged >= self._credit:
             self._exhausted.set()

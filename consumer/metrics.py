@@ -71,6 +71,11 @@ RECYCLE_PACE = Gauge(
 BREAKER_STATE = Gauge(
     "lazaretto_breaker_state", "Breakers: 0 closed, 1 half-open, 2 open", ["dependency"], registry=REGISTRY
 )
+STORM_GUARD = Gauge("lazaretto_storm_guard", "1 while the handler's build is stopped", registry=REGISTRY)
+LANE_WAITING = Gauge("lazaretto_lane_waiting", "Messages ready in the lane's queue", ["lane"], registry=REGISTRY)
+WATCHDOG_REBUILDS = Counter(
+    "lazaretto_watchdog_rebuilds", "Sessions ended because nothing arrived although messages waited", registry=REGISTRY
+)
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 

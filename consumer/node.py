@@ -21,12 +21,12 @@ class Node:
     def __init__(
         self,
         *,
-        ready: Callable[[], bool],
+        obstacles: Callable[[], list[str]],
         under_way: Callable[[], int],
         breakers: Callable[[], Iterable[BreakerView]],
         executor: Executor,
     ) -> None:
-        self._ready = ready
+        self._obstacles = obstacles
         self._under_way = under_way
         self._breakers = breakers
         self._executor = executor
@@ -53,9 +53,11 @@ class Node:
         return web.json_response({"status": "alive"})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        ready = self._ready()
+        reasons = self._obstacles()
+        ready = not reasons
         body: dict[str, object] = {
             "ready": ready,
+            "reasons": reasons,
             "under_way": self._under_way(),
             "slots": self._executor.slots,
             "breakers": [asdict(breaker) for breaker in self._breakers()],

@@ -37,7 +37,7 @@ HEARTBEAT_SECONDS: Final = 10
 CONNECT_SECONDS: Final = 10.0
 PREPARE_SECONDS: Final = 60.0
 _RENEW_AFTER_NACKS: Final = 3
-_BROKER_ERRORS: Final = (AMQPError, ChannelInvalidStateError, PAMQPException, OSError, TimeoutError)
+BROKER_ERRORS: Final = (AMQPError, ChannelInvalidStateError, PAMQPException, OSError, TimeoutError)
 """All that the client raises when a link or channel is gone; RuntimeError itself is not among them on purpose."""
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Session:
         for url in urls:
             try:
                 return await cls._open_at(url, topology, settle=settle, confirm_deadline=confirm_deadline)
-            except _BROKER_ERRORS as error:
+            except BROKER_ERRORS as error:
                 failures.append(f"{URL(url).with_password(None)}: {type(error).__name__}: {error}")
         raise BrokerUnreachable("; ".join(failures))
 
@@ -149,8 +149,10 @@ class Session:
 
         await self.until(stop())
 
-    async def publish(self, route: Route, wire: Wire) -> None:
+    async def publish(self, route: Route, wire: Wire, *, mandatory: bool = True) -> None:
         """Publish one message and wait for the broker's word: routed, stored, confirmed. Raises SessionLost.
+
+        What is not `mandatory` may find no queue: whoever wants it has bound one.
 
         A nack is tried again (the broker says no for now); an unroutable message ends the session, so that the next
         one declares what somebody deleted. While the broker is blocked by an alarm the wait goes on.
@@ -158,7 +160,7 @@ class Session:
         pause = 0.05
         while True:
             try:
-                await self.until(self._publish_once(route, wire))
+                await self.until(self._publish_once(route, wire, mandatory=mandatory))
             except PublishError as error:
                 self.end(f"unroutable: {route.exchange} {route.key}")
                 raise SessionLost(f"unroutable: {route}") from error
@@ -173,6 +175,16 @@ class Session:
             else:
                 self._nacks = 0
                 return
+
+    async def control_channel(self) -> AbstractChannel:
+        """Open a channel for questions: no answer on it can break what consumes or publishes.
+
+        On the publishing connection, so that it sees what the consuming one does not. It lasts as long as the session;
+        raises one of BROKER_ERRORS.
+        """
+        channel = await open_channel(self._publishing)
+        self._channels.append(channel)
+        return await channel.get_underlay_channel()
 
     async def send_ack(self, delivery: Delivery) -> None:
         """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by the intake alone."""
@@ -212,14 +224,14 @@ class Session:
         """
         self._out = await self.until(self._confirming_channel())
 
-    async def _publish_once(self, route: Route, wire: Wire) -> None:
+    async def _publish_once(self, route: Route, wire: Wire, *, mandatory: bool) -> None:
         confirm = asyncio.ensure_future(
             self._out.basic_publish(
                 wire.body,
                 exchange=route.exchange,
                 routing_key=route.key,
                 properties=amqp.properties(wire),
-                mandatory=True,
+                mandatory=mandatory,
             )
         )
         try:
@@ -259,7 +271,7 @@ class Session:
             return running.result()
         except (PublishError, DeliveryError):
             raise
-        except (*_BROKER_ERRORS, asyncio.CancelledError) as error:
+        except (*BROKER_ERRORS, asyncio.CancelledError) as error:
             self.end(f"{type(error).__name__}: {error}")
             raise SessionLost(str(error)) from error
 
@@ -301,7 +313,7 @@ async def _own(step: Awaitable[T], seconds: float) -> T:
 async def _close(connection: AbstractConnection) -> None:
     try:
         await _own(connection.close(), CONNECT_SECONDS)
-    except _BROKER_ERRORS as error:
+    except BROKER_ERRORS as error:
         event(log, "connection.close_failed", logging.DEBUG, error=error)
 
 

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from consumer import policy
+from consumer import policy, probe
 from consumer.briefing import HardLimits
 from consumer.policy import Policies, Policy
+from consumer.probe import Probe
+from consumer.storm import OnStorm, Rule
 from gateway.contract import knobs
 from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.topology import Lane, Topology
@@ -117,6 +119,20 @@ class Settings(BaseSettings):
     confirm_deadline: Duration = Field(
         60.0, gt=0, description="wait for a confirm before the connection is started over, duration"
     )
+    storm: OnStorm = Field(
+        OnStorm.WAIT, description="when the handler's build kills its workers: wait, exit (with code 5), or off"
+    )
+    storm_items: int = Field(5, ge=1, description="different items that must have died on their first run")
+    storm_share: float = Field(0.5, gt=0, le=1, description="their share of the first runs that are looked at")
+    storm_window: int = Field(20, ge=1, le=10_000, description="how many first runs are looked at, at most")
+    storm_span: Duration = Field(600.0, gt=0, description="how far back first runs are looked at, duration")
+    storm_probe: Path | None = Field(
+        None, description="file with a ticket that is known to be good, run to see whether a storm is over"
+    )
+    storm_probe_every: Duration = Field(30.0, gt=0, description="time between two runs of that ticket, duration")
+    watchdog: Duration = Field(
+        30.0, description="silence while messages wait, after which the connection is started over; 0: never, duration"
+    )
     node: str = Field("127.0.0.1:0", description="address of health, readiness and metrics; port 0 picks a free one")
     node_name: str = Field("", description="name of this node in histories; default: host name and process id")
     log: str = Field("console", pattern="^(console|json)$", description="console or json")
@@ -192,6 +208,16 @@ class Settings(BaseSettings):
         return HardLimits(cpu_seconds=self.suspect_cpu, open_files=self.suspect_files, processes=self.suspect_processes)
 
     @property
+    def storm_rule(self) -> Rule:
+        """When the handler's build is to blame."""
+        return Rule(window=self.storm_window, span=self.storm_span, items=self.storm_items, share=self.storm_share)
+
+    @property
+    def probe(self) -> Probe | None:
+        """The ticket that is known to be good; raises ValueError when its file is of no use."""
+        return None if self.storm_probe is None else probe.read(self.storm_probe)
+
+    @property
     def policies(self) -> Policies:
         """The policy of every kind."""
         return policy.read(
@@ -262,6 +288,15 @@ def contradictions(settings: Settings) -> list[str]:
                 f"a run deadline of {longest:g} s is too near to the broker's acknowledgement timeout of"
                 f" {settings.ack_timeout:g} s: shorten it, or raise consumer_timeout there and LAZARETTO_ACK_TIMEOUT"
             )
+    try:
+        _ = settings.probe
+    except ValueError as error:
+        found.append(f"LAZARETTO_STORM_PROBE={error}")
+    if settings.storm_items > settings.storm_window:
+        found.append(
+            f"{settings.storm_items} different items cannot have died in {settings.storm_window} runs:"
+            " raise LAZARETTO_STORM_WINDOW, or lower LAZARETTO_STORM_ITEMS"
+        )
     if not settings.broker_urls:
         found.append("LAZARETTO_BROKER_URL names no broker")
     if settings.lane is Lane.SUSPECTS and settings.isolation is Isolation.INLINE:

@@ -24,6 +24,8 @@ from consumer.policy import Policies
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement
+from consumer.shelter import Shelter
+from consumer.watchdog import Watchdog
 from gateway.contract.journal import Event, EventName
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
@@ -58,16 +60,22 @@ class Supervisor:
         self._heart = Heart(settings, fence)
         self._topology = settings.topology
         self._settlement = Settlement(self._topology, fence, node=settings.name, lane=settings.lane)
+        self._draining = asyncio.Event()
+        self._shelter = Shelter(settings, executor, ends=self._draining)
+        self.guard = self._shelter.guard
+        self._watchdog = Watchdog(settings.lane, patience=settings.watchdog)
+        self.left_in_storm = False
+        """Whether this node has ended because its handler's build is to blame."""
         self._handling = Handling(
             settings,
             executor,
             fence,
             self._settlement,
             self._heart,
-            is_withdrawing=lambda: self._draining.is_set() or self._is_starved,
+            guard=self.guard,
+            is_withdrawing=lambda: self._draining.is_set() or self._is_starved or self.guard.is_tripped,
             outage_window=self._outage_window,
         )
-        self._draining = asyncio.Event()
         self._is_starved = False
         self._link: Link | None = None
         self._regained_at: float | None = None
@@ -75,10 +83,17 @@ class Supervisor:
         self._deliveries: set[asyncio.Task[None]] = set()
 
     @property
-    def ready(self) -> bool:
-        """Tell whether deliveries are being taken, can be run, and can be settled; or whether none are to be taken."""
-        taking = self._link is not None and not self._draining.is_set()
-        return taking and self._has_workers and self._settlement.fence_answers
+    def obstacles(self) -> list[str]:
+        """What keeps deliveries from being taken, run and settled here; a node without slots needs less."""
+        found = {
+            "draining": self._draining.is_set(),
+            "not_connected": self._link is None,
+            "no_worker": not self._has_workers,
+            "store_unavailable": not self._settlement.fence_answers,
+            "storm": self.guard.is_tripped,
+            "nothing_arrives": self._watchdog.barks,
+        }
+        return [name for name, is_so in found.items() if is_so]
 
     @property
     def _has_workers(self) -> bool:
@@ -113,7 +128,10 @@ class Supervisor:
     async def run(self) -> None:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""
         await self.unless_draining(self._heart.beat())  # before anything can be licensed to this node
-        beat = asyncio.create_task(self._heart.beat_on(), name="beat")
+        rhythms = [
+            asyncio.create_task(self._heart.beat_on(), name="beat"),
+            asyncio.create_task(self._shelter.look_on(), name="storm-looks"),
+        ]
         try:
             session = await self.unless_draining(self._open_session())
             while session is not None:
@@ -122,9 +140,11 @@ class Supervisor:
                 lived = time.monotonic() - opened
                 session = None if self._draining.is_set() else await self._regain_session(lived)
         finally:
-            beat.cancel()
-            await asyncio.gather(beat, return_exceptions=True)
+            for rhythm in rhythms:
+                rhythm.cancel()
+            await asyncio.gather(*rhythms, return_exceptions=True)
             await self._stop_runs()
+            await self._shelter.close()
 
     # One session
 
@@ -145,22 +165,33 @@ class Supervisor:
         ends = [
             asyncio.create_task(self._draining.wait(), name="draining"),
             asyncio.create_task(self._starved(), name="starved"),
+            asyncio.create_task(self.guard.tripped.wait(), name="storm"),
             asyncio.ensure_future(session.lost),
         ]
+        watching = asyncio.create_task(self._watchdog.watch(session, intake, queue), name="watchdog")
         try:
-            await intake.open()
-            if self._executor.slots:
-                event(log, "consumer.consuming", queue=queue, slots=self._executor.slots, broker=session.broker_version)
-            else:
-                event(log, "consumer.takes_nothing", logging.WARNING, queue=queue, why="LAZARETTO_WORKERS is 0")
+            await self._shelter.look()
+            if not self.guard.is_tripped:
+                await intake.open()
+                if self._executor.slots:
+                    event(
+                        log,
+                        "consumer.consuming",
+                        queue=queue,
+                        slots=self._executor.slots,
+                        broker=session.broker_version,
+                    )
+                else:
+                    event(log, "consumer.takes_nothing", logging.WARNING, queue=queue, why="LAZARETTO_WORKERS is 0")
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not session.is_lost:
-                await (self._drain(link) if self._draining.is_set() else self._withdraw(link))
+                await self._step_back(link)
         except SessionLost:
             pass  # told below, like every other loss
         finally:
-            for end in ends:
+            for end in (*ends, watching):
                 end.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             self._link = None
             if not self._draining.is_set():
                 session.end("the node starts over")
@@ -168,6 +199,22 @@ class Supervisor:
             self._is_starved = False
             await link.journal.close()
             await session.close()
+
+    async def _step_back(self, link: Link) -> None:
+        """Stop claiming for the reason that there is."""
+        if not self._draining.is_set():
+            await (self._take_shelter(link) if self.guard.is_tripped else self._withdraw(link))
+        if self._draining.is_set() and not link.session.is_lost:
+            await self._drain(link)
+
+    async def _take_shelter(self, link: Link) -> None:
+        """Claim nothing while the handler's build is to blame; what runs may finish, what has not started goes back."""
+        for run in list(self._handling.unstarted):
+            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
+        await link.intake.pause()
+        if await self._shelter.wait(link, self._handling.policies, under_way=self._deliveries):
+            self.left_in_storm = True
+            self.drain()
 
     async def _starved(self) -> None:
         """Return when no worker has been there for so long that what is taken would only wait here."""

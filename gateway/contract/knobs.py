@@ -72,6 +72,13 @@ NAMES: Final = frozenset(
         "recycle_runs",
         "run_deadline",
         "store_url",
+        "storm",
+        "storm_items",
+        "storm_probe",
+        "storm_probe_every",
+        "storm_share",
+        "storm_span",
+        "storm_window",
         "suspect_cpu",
         "suspect_files",
         "suspect_processes",
@@ -81,6 +88,7 @@ NAMES: Final = frozenset(
         "trusted_proxies",
         "vocabulary",
         "vocabulary_sha256",
+        "watchdog",
         "workers",
     }
 )

@@ -99,6 +99,10 @@ class Topology:
         """Route a batch of run events to the station."""
         return Route(exchange="", key=self.journal_queue)
 
+    def to_alerts(self, event: str) -> Route:
+        """Route an alert to whoever has bound the exchange; nobody has to."""
+        return Route(exchange=self.alerts_exchange, key=event)
+
     def to_delay(self, lane: Lane, seconds: float) -> Route:
         """Route an item into the delay ladder, to arrive in `lane` after at least `seconds` (capped at 24 h).
 

@@ -12,7 +12,7 @@ import orjson
 
 from gateway.contract.ids import uuid7
 from gateway.contract.logs import event
-from gateway.contract.topology import Route, Topology
+from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station.holding import AlertEvent
 from gateway.station.sender import NotSent, Sender, Unconfirmed
@@ -65,7 +65,7 @@ class ExchangeChannel:
 
     def __init__(self, sender: Sender, topology: Topology) -> None:
         self._sender = sender
-        self._exchange = topology.alerts_exchange
+        self._topology = topology
 
     async def send(self, notice: Notice) -> None:
         """Publish it, confirmed."""
@@ -78,6 +78,6 @@ class ExchangeChannel:
             content_type="application/json",
         )
         try:
-            await self._sender.send(Route(exchange=self._exchange, key=notice.event.value), wire, mandatory=False)
+            await self._sender.send(self._topology.to_alerts(notice.event.value), wire, mandatory=False)
         except (NotSent, Unconfirmed) as error:
             raise ChannelFailed(str(error)) from error

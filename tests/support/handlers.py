@@ -3,6 +3,7 @@
 The record of starts is a file outside of everything under test, one line for each start, appended in one write.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -16,7 +17,8 @@ from consumer.handler import DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
-"""A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait for a file of that name in it."""
+"""A folder: runs of the kinds `wait.x`, `stubborn.x`, `waitfail.x`, `payer.x` wait for a file of that name in it, and
+`brittle.x` survives with one."""
 
 
 PROVIDER_IS_UP = "provider-is-up"
@@ -105,6 +107,9 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             while run.attempt > 1:
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
+        case "brittle":
+            if not _is_open(run):
+                ctypes.string_at(0)
         case "exit":
             os._exit(7)
         case "nodekiller":
