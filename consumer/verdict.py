@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from consumer.claim import overspent, waited
+from consumer.isolation import MOLD_LOST, is_convicted, isolated_for
 from consumer.policy import OnExhausted, Policy
 from gateway.contract.envelope import Admission, Envelope, Spent, supersede
 from gateway.contract.history import RunRecord
@@ -73,8 +74,6 @@ class Decision:
 _FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
 _DEPENDENCY_FLOOR: Final = 1.0
 """Seconds: what is down now is down in the next moment, too."""
-MOLD_LOST: Final = "mold_lost"
-"""Code of a run whose mold died; uncharged (P17), but a second time in one generation is worth isolation."""
 _UNCHARGED_FLOOR: Final = frozenset({Outcome.LOST, Outcome.OUTAGE})
 
 
@@ -118,7 +117,7 @@ def decide(
         over, plan["outcome"] = Reason.OVERSPENT, Outcome.OVERSPENT
         plan["record"] = replace(ending.record, outcome=Outcome.OVERSPENT)
         plan["detail"] = f"{words}; the last run was {outcome}: {ending.detail}"
-    if over is None and crashed and _is_convicted(envelope, policy):
+    if over is None and crashed and is_convicted(envelope, policy):
         over = Reason.CRASHES_EXHAUSTED
         plan["detail"] = f"convicted: it had died before, and died again in isolation; {ending.detail}"
     over = over or _used_up(policy, plan, crashed=crashed, charged=charged)
@@ -128,7 +127,7 @@ def decide(
     if over is not None:
         ends = policy.on_exhausted is OnExhausted.DISCARD and outcome is not Outcome.MALFORMED
         return Decision(verdict=Verdict.DISCARD if ends else Verdict.QUARANTINE, reason=over, **plan)
-    suspect = _suspect(envelope, outcome, ending.record.code)
+    suspect = isolated_for(envelope, outcome, ending.record.code)
     delay = backoff(envelope.attempt, policy, jitter) if charged else 0.0
     if waits:
         delay = backoff(envelope.waits + 1, policy, jitter) if ending.wait is None else ending.wait
@@ -291,34 +290,3 @@ def _waiting_since(envelope: Envelope, ended_at: float, *, charged: bool, waits:
     if not waits:
         return envelope.waiting_since
     return min(envelope.waiting_since or ended_at, ended_at)
-
-
-def _is_convicted(envelope: Envelope, policy: Policy) -> bool:
-    """Tell whether a death now is the second one, in isolation, of a kind where that is enough."""
-    return policy.convict_in_isolation and envelope.suspect is not None and envelope.crashes > 0
-
-
-def _suspect(envelope: Envelope, outcome: Outcome, code: str) -> str | None:
-    """Return why the next run belongs in the isolation lane, or None for the work lane (P13)."""
-    if outcome in CRASHES:
-        return outcome.value
-    if outcome is Outcome.FAILED:
-        return None
-    again = [record for record in _this_generation(envelope) if record.outcome is outcome]
-    if outcome is Outcome.TIMED_OUT and again:
-        return outcome.value
-    if outcome is Outcome.RELEASED and code == MOLD_LOST and any(record.code == MOLD_LOST for record in again):
-        return MOLD_LOST
-    return envelope.suspect
-
-
-def _this_generation(envelope: Envelope) -> list[RunRecord]:
-    """Return the newest records back to the start of this generation, where attempts begin to grow again."""
-    found: list[RunRecord] = []
-    attempt = envelope.attempt
-    for record in reversed(envelope.history.runs):
-        if record.attempt > attempt:
-            break
-        attempt = record.attempt
-        found.append(record)
-    return found

@@ -14,6 +14,7 @@ PURE = (
     "consumer.fleet",
     "consumer.judgement",
     "consumer.intentions",
+    "consumer.isolation",
     "consumer.recycle",
     "consumer.storm",
     "consumer.verdict",

@@ -4,10 +4,11 @@ import pytest
 
 from consumer import verdict
 from consumer.claim import Quarantine, claim
+from consumer.isolation import MOLD_LOST
 from consumer.policy import Policy
 from consumer.records import of
 from consumer.suspicion import suspicion
-from consumer.verdict import MOLD_LOST, Decision, Ending, decide, end_at_claim, next_message, pardon
+from consumer.verdict import Decision, Ending, decide, end_at_claim, next_message, pardon
 from gateway.contract.envelope import Envelope
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId
