@@ -273,7 +273,7 @@ class Handling:
         metrics.count(self._kind(envelope), done, became)
         event(
             log,
-            f"run.{done.outcome}" if done.outcome else "claim.refused",
+            f"run.{done.outcome}" if done.outcome else "claim.pardoned" if done.pardoned else "claim.refused",
             logging.INFO if done.verdict in {Verdict.ACK, Verdict.RELEASE} else logging.WARNING,
             ticket=envelope.ticket,
             kind=envelope.kind,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from consumer.suspicion import suspicion
-from consumer.verdict import Decision
+from consumer.verdict import Decision, next_message
 from gateway.contract.envelope import Envelope
 from gateway.contract.history import RunRecord
 from gateway.contract.journal import Event, EventName, Verdict
@@ -59,6 +59,8 @@ def of(
         evidence = data.get("evidence") or {}
         refusal = {"violations": evidence.get("violations", []), "bytes": len(envelope.body), "lane": lane}
         tell(EventName.REFUSED, refusal)
+    if decision.pardoned:
+        found.append(record(EventName.ACCEPTED, next_message(envelope, decision), {"lane": lane}, node=node, at=at))
     ended = {"reason": decision.reason, "detail": decision.detail, "outcome": decision.outcome}
     if decision.verdict is Verdict.QUARANTINE:
         tell(EventName.QUARANTINED, ended)

@@ -72,6 +72,7 @@ class Decision:
 
 
 _FINAL: Final = frozenset({Verdict.ACK, Verdict.QUARANTINE, Verdict.DISCARD})
+_BUDGETS: Final = frozenset({Reason.ATTEMPTS_EXHAUSTED, Reason.CRASHES_EXHAUSTED, Reason.INTERRUPTIONS_EXHAUSTED})
 _DEPENDENCY_FLOOR: Final = 1.0
 """Seconds: what is down now is down in the next moment, too."""
 _UNCHARGED_FLOOR: Final = frozenset({Outcome.LOST, Outcome.OUTAGE})
@@ -162,6 +163,13 @@ def end_at_claim(envelope: Envelope, verdict: Verdict, reason: Reason, detail: s
         reason=reason,
         detail=detail,
     )
+
+
+def excused(decision: Decision) -> Decision:
+    """Return what is done instead where an operator has given the attempts back that the item was ended for."""
+    if decision.reason not in _BUDGETS:
+        return decision
+    return replace(pardon(), outcome=decision.outcome, record=decision.record, admission=decision.admission)
 
 
 def pardon() -> Decision:

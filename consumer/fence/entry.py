@@ -146,6 +146,8 @@ def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, 
                 same = replace(same, pardon=entry.pardon)
         spent = most(decision.spent, same.spent)
         whole = decision if spent == decision.spent else replace(decision, spent=spent)
+        if same.pardon == stamp.generation:
+            whole = verdict.excused(whole)
         return whole, replace(
             same,
             decision=verdict.write(whole),

@@ -1,4 +1,4 @@
-"""The reviewers' verbs on the command line: list, show, replay, discard, rejections.
+"""The reviewers' verbs on the command line: list, show, replay, discard, reset, rejections.
 
 Owns what is printed: for people with everything hostile escaped, or with `--json` as one document. Decides nothing.
 """
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, wording
+from gateway.station import decisions, dossier, reset_verb, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -39,6 +39,10 @@ def add_verbs(verbs: Any) -> None:
         writing.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
         if name == "replay":
             writing.add_argument("--resume", action="store_true", help="send again what a replay left in doubt")
+    resetting = _verb(verbs, "reset", "give attempts back after an incident; counts first")
+    resetting.add_argument("--by", required=True, type=_words, metavar="WHO", help="who decides")
+    resetting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
+    reset_verb.add_arguments(resetting)
     _verb(verbs, "rejections", "what door and consumers refused, newest first")
 
 
@@ -64,6 +68,8 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
                 return await _show(store, arguments, settings)
             case "rejections":
                 return await _rejections(store, arguments)
+            case "reset":
+                return await reset_verb.run(store, arguments, settings)
             case _:
                 return await _decide(store, arguments, settings)
     finally:

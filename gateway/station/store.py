@@ -23,6 +23,8 @@ from gateway.station import tables
 
 BUSY_TIMEOUT_MS: Final = 10_000
 _WRITES: Final = "lazaretto_writes"
+_MAKING: Final = 0x1A2A_0002
+"""Key of the lock that whoever makes the tables holds."""
 _PATIENCE: Final = "lazaretto_patience_ms"
 
 
@@ -129,6 +131,8 @@ class Store:
 
 async def _complete(transaction: AsyncConnection) -> None:
     """Make what is missing; whoever was faster has done it already."""
+    if transaction.dialect.name == "postgresql":  # of two that create one table at once, one would fail
+        await transaction.execute(sa.text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
     if await _is_complete(transaction):
         return
     await transaction.run_sync(tables.metadata.create_all)

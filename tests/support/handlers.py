@@ -3,6 +3,7 @@
 The record of starts is a file outside of everything under test, one line for each start, appended in one write.
 """
 
+import asyncio
 import ctypes
 import json
 import os
@@ -141,6 +142,13 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
 async def handle_inline(run: Run) -> None:
     """Do the same for kinds that need no process of their own."""
     handle(run)
+
+
+async def handle_patiently(run: Run) -> None:
+    """Wait for the gate of the kind, however many wait beside it; told that its claim is gone, wait on."""
+    _note_start(run)
+    while not _is_open(run):  # noqa: ASYNC110  the gate is a file, which tells nobody
+        await asyncio.sleep(0.2)
 
 
 def _call_provider(run: Run) -> None:

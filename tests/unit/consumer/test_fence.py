@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -18,9 +19,9 @@ from consumer.fence import (
     Superseded,
 )
 from consumer.policy import Policy
-from consumer.verdict import Decision, Ending, decide, pardon
+from consumer.verdict import Decision, Ending, decide, next_message, pardon
 from gateway.contract.envelope import Envelope
-from gateway.contract.history import RunRecord
+from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import Outcome, Stamp
 
@@ -131,6 +132,22 @@ async def test_attempts_that_were_given_back_are_answered_at_the_next_start_and_
     assert not await licensed(fence, stamp(attempt=3))
     assert await licensed(fence, stamp(generation=1))
     assert await licensed(fence, stamp(generation=1, attempt=2))
+
+
+async def test_attempts_that_were_given_back_during_the_last_run_spare_the_item_its_quarantine(
+    fence: StoreFence, store_url: str
+) -> None:
+    last = stamp(attempt=3)
+    await licensed(fence, last)
+    await change(store_url, "UPDATE starts SET pardon = generation")
+    record = RunRecord(attempt=3, outcome=Outcome.FAILED)
+    item = Envelope(ticket=TicketId("9417"), kind="k", body=b"", content_type="text/plain", attempt=3)
+    used_up = decide(item, Ending(outcome=Outcome.FAILED, record=record), Policy(), jitter=0.5)
+    assert used_up.final
+    spared = await fence.decide("9417", last, used_up, digest="d")
+    assert isinstance(spared, Decision)
+    assert next_message(item, spared) == replace(item, generation=1, attempt=1, history=History((record,)))
+    assert not await licensed(fence, stamp(attempt=4))
 
 
 async def test_the_last_sign_of_life_of_a_node_is_the_newest(fence: StoreFence) -> None:

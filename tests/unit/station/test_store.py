@@ -18,8 +18,8 @@ def _url(folder: Path) -> str:
     return f"sqlite+aiosqlite:///{folder}/deep/er/station.db"
 
 
-async def test_several_may_open_it_first_at_the_same_time(tmp_path: Path) -> None:
-    opened = await asyncio.gather(*(Store.open(_url(tmp_path)) for _ in range(5)))
+async def test_several_may_open_it_first_at_the_same_time(store_url: str) -> None:
+    opened = await asyncio.gather(*(Store.open(store_url) for _ in range(5)))
     async with opened[0].reading() as transaction:
         assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
     for store in opened:
