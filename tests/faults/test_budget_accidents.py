@@ -37,7 +37,7 @@ def test_what_a_killed_node_had_paid_is_not_forgotten_and_the_item_is_overspent(
     good = house.accepted("good", "neighbour")
     assert house.balance([ticket, good]) == Counter(done=1, quarantined=1)
     assert len(house.starts(ticket)) == 1
-    assert house.show(ticket)["reason"] == "overspent"
+    assert house.reason(ticket) == "overspent"
     assert "1500 tokens, 1000 is the limit; the last run was lost" in detail(house, ticket)
     assert (node.exit_code, suspects.exit_code) == (None, None)
 
@@ -134,7 +134,7 @@ def test_second_death_in_isolation_is_a_conviction_where_the_setting_says_so(hou
     ticket = house.accepted("killer", "convict")
     assert house.balance([ticket]) == Counter(quarantined=1)
     assert len(house.starts(ticket)) == 2
-    assert house.show(ticket)["reason"] == "crashes_exhausted"
+    assert house.reason(ticket) == "crashes_exhausted"
     assert detail(house, ticket).startswith("convicted: it had died before, and died again in isolation")
 
 
@@ -147,6 +147,6 @@ def test_exhausted_interruptions_are_a_reason_of_their_own_and_no_failure(house:
         eventually(lambda starts=starts: len(house.starts(ticket)) == starts, 30.0)  # type: ignore[misc]
         assert node.terminate() == 0
     assert house.balance([ticket]) == Counter(quarantined=1)
-    assert house.show(ticket)["reason"] == "interruptions_exhausted"
+    assert house.reason(ticket) == "interruptions_exhausted"
     assert house.runs(ticket) == ["released", "released"]
     assert [start.attempt for start in house.starts(ticket)] == [1, 1]

@@ -129,7 +129,7 @@ def test_one_item_alone_opens_nothing_and_is_charged_once_its_peers_succeed(hous
 
     eventually(peers_succeed, 90.0)
     assert house.balance([liar, *peers]) == Counter(quarantined=1, done=len(peers))
-    assert house.show(liar)["reason"] == "attempts_exhausted"
+    assert house.reason(liar) == "attempts_exhausted"
     charged = [run for run in house.show(liar)["runs"] if run["outcome"] == "failed"]
     assert [run["evidence"]["code"] for run in charged] == [ALONE] * 3
     assert {start.attempt for start in house.starts() if start.ticket in peers} == {1}
@@ -142,7 +142,7 @@ def test_what_is_held_for_longer_than_it_may_wait_is_quarantined_without_a_start
     _, items = opened(house)
     held = [house.accepted("needy", f"later-{number}", "0") for number in range(3)]
     assert house.balance([*items, *held], 60.0) == Counter(quarantined=6)
-    assert {house.show(item)["reason"] for item in items + held} == {"dependency"}
+    assert {house.reason(item) for item in items + held} == {"dependency"}
     assert [house.starts(item) for item in held] == [[], [], []]
 
 

@@ -93,7 +93,7 @@ def test_what_kills_even_supervisors_ends_in_quarantine_by_the_brokers_own_limit
 
     on_channel(house.broker_url, hand_back)
     house.until(ticket, "quarantined")
-    assert house.show(ticket)["reason"] == "delivery_limit"
+    assert house.reason(ticket) == "delivery_limit"
     assert not house.starts(ticket)
 
 

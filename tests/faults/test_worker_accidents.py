@@ -116,7 +116,7 @@ def test_dependency_that_is_down_delays_the_item_uncharged_until_it_has_waited_f
     attempts = [start.attempt for start in house.starts(ticket)]
     assert attempts == [1] * len(attempts)
     assert len(attempts) > 1
-    assert house.show(ticket)["reason"] == "dependency"
+    assert house.reason(ticket) == "dependency"
 
 
 def test_processor_time_is_limited_in_the_isolation_lane(house: House) -> None:

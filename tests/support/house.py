@@ -185,6 +185,10 @@ class House:
         """Return the outcomes of a ticket's runs, oldest first."""
         return [run["outcome"] for run in self.show(ticket)["runs"]]
 
+    def reason(self, ticket: str) -> str:
+        """Return why a ticket is in quarantine; the journal may come before the item itself."""
+        return str(eventually(lambda: self.show(ticket)["reason"], 20.0, saying=f"{ticket} is held"))
+
     def evidence(self, ticket: str, runs: int, of: str) -> list[Any]:
         """Return one piece of evidence for each of a ticket's `runs`; the journal may come after the item itself."""
 

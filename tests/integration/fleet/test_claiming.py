@@ -160,7 +160,7 @@ def test_strangers_own_headers_of_any_type_travel_through_its_retries(house: Hou
 def test_message_over_its_budget_never_starts(house: House) -> None:
     put(house, encode(replace(admitted("over-budget", "killer"), attempt=4)))
     house.until("over-budget", "quarantined")
-    assert house.show("over-budget")["reason"] == "attempts_exhausted"
+    assert house.reason("over-budget") == "attempts_exhausted"
     assert not house.starts("over-budget")
 
 
