@@ -140,7 +140,7 @@ class Fleet:
         one = self._workers.get(worker)
         if one is None or one.run is None or one.run != run:
             return self.garbled(worker)
-        ended = self._end(one, worker, Cause.FINISHED)
+        ended = self._end(one, worker, run, Cause.FINISHED)
         if one.killed_for is not None:
             one.phase = Phase.LEAVING  # the run was quicker than the kill, which is on its way all the same
             return [ended]
@@ -152,6 +152,16 @@ class Fleet:
         if one.worn is None:
             return [ended, *self._dispatch()]
         return [ended, *self._settle()]
+
+    def missed(self, worker: int, run: str) -> list[Intention]:
+        """The worker was dead before it could be told of the run that it was to have: that waits for another one."""
+        one = self._workers.get(worker)
+        if one is None or one.run != run:
+            return []
+        one.phase, one.run, one.runs = Phase.LEAVING, None, one.runs - 1
+        del self._running[run]
+        self._waiting.appendleft(run)
+        return self._settle()
 
     def revoked(self, run: str) -> list[Intention]:
         """The claim to a run is gone: it ends at once if nobody has it, else its worker is told."""
@@ -211,7 +221,7 @@ class Fleet:
             return []
         done: list[Intention] = []
         if one.run is not None:
-            done.append(self._end(one, worker, one.killed_for or Cause.DIED))
+            done.append(self._end(one, worker, one.run, one.killed_for or Cause.DIED))
         # One that dies young without ever having had a run would do so again, and again.
         young = one.phase in (Phase.PLANNED, Phase.STARTING, Phase.STANDBY)
         young = (young or (one.phase is Phase.IDLE and one.runs == 0)) and one.killed_for is not Cause.MOLD_LOST
@@ -275,8 +285,6 @@ class Fleet:
                     done += self._kill(number, Cause.STOPPED)
                 case Phase.STANDBY | Phase.IDLE:
                     done.append(self._retire(number, Parting.STOPPED))
-                case Phase.LEAVING:
-                    pass
         return done
 
     # ------------------------------------------------------------
@@ -342,10 +350,8 @@ class Fleet:
             one.phase = Phase.LEAVING
         return [Kill(worker=worker, hangs=cause in _HANGING)]
 
-    def _end(self, one: _Worker, worker: int, cause: Cause) -> End:
-        if one.run is None:
-            raise AssertionError(f"worker {worker} has no run to end")
-        run, one.run = one.run, None
+    def _end(self, one: _Worker, worker: int, run: str, cause: Cause) -> End:
+        one.run = None
         del self._running[run]
         return End(run=run, worker=worker, cause=cause)
 

@@ -6,6 +6,7 @@ pipe has ended or carries nonsense is only reported.
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -95,6 +96,14 @@ class Leash:
     def private(self) -> int:
         """Return the bytes that only this worker has now; takes milliseconds, see `recycle.LOOK_SECONDS`."""
         return memory.private(self._rollup, self._statm) if self._statm is not None else 0
+
+    def is_over(self) -> bool:
+        """Whether its process has ended, also if nobody has been told yet."""
+        if self.pidfd is None:
+            return self.closed
+        look = select.poll()
+        look.register(self.pidfd, select.POLLIN)
+        return bool(look.poll(0))
 
     def kill(self) -> None:
         """Kill the worker, or see to it that it is killed once its process is known."""

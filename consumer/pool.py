@@ -265,6 +265,9 @@ class Pool:
 
     def _assign(self, leash: Leash, entry: UnderWay) -> None:
         order, loop = entry.order, asyncio.get_running_loop()
+        if leash.is_over():  # in the middle of nothing, so whoever comes next must not pay for it
+            self._act(self._fleet.missed(leash.worker, order.run))
+            return
         leash.read_output()
         leash.output.forget()
         leash.runs += 1

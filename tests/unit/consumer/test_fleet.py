@@ -1,8 +1,23 @@
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from consumer.fleet import Fleet
-from consumer.intentions import Assign, Cause, End, EndMold, Intention, Kill, Parting, Phase, Retire, Spawn, StartMold
+from consumer.intentions import (
+    Assign,
+    Cause,
+    Disclaim,
+    End,
+    EndMold,
+    Intention,
+    Kill,
+    Parting,
+    Phase,
+    Retire,
+    Spawn,
+    StartMold,
+)
+from tests.unit.consumer.fleets import running
 
 
 class FleetMachine(RuleBasedStateMachine):
@@ -19,28 +34,39 @@ class FleetMachine(RuleBasedStateMachine):
         self.loading = True
         self.forked_from: dict[int, int] = {}
         self.retired: set[int] = set()
+        self.unseen: set[int] = set()
+        """Workers that are dead already, which nobody has noticed."""
+        self.missed: set[int] = set()
         self.processes: set[int] = set()
+        self.planned: set[int] = set()
+        """Workers that are to be spawned later."""
         self.doing: dict[int, str] = {}
         self.ordered: set[str] = set()
         self.ended: dict[str, Cause] = {}
         self.killed: set[int] = set()
         self.stopping = False
 
-    def follow(self, intentions: list[Intention]) -> None:
+    def follow(self, intentions: list[Intention]) -> None:  # noqa: PLR0912  one branch for each intention
         for intention in intentions:
             match intention:
-                case Spawn(worker=worker):
+                case Spawn(worker=worker, after=after):
                     assert self.fleet.expected(worker)
                     assert self.fleet.mold in self.molds
-                    self.processes.add(worker)
-                    self.forked_from[worker] = self.fleet.mold
-                    self.follow(self.fleet.spawned(worker, exempt=worker == 2))
+                    if after:
+                        self.planned.add(worker)
+                    else:
+                        self.spawn(worker)
                 case Assign(worker=worker, run=run):
                     assert worker in self.processes
                     assert worker not in self.doing, "one run at a time on a worker"
                     assert worker not in self.killed
                     assert worker not in self.retired, "nothing for a worker that leaves"
-                    self.doing[worker] = run
+                    assert worker not in self.missed, "nor for one that is known to be dead"
+                    if worker in self.unseen:
+                        self.missed.add(worker)
+                        self.follow(self.fleet.missed(worker, run))
+                    else:
+                        self.doing[worker] = run
                 case End(run=run, worker=worker):
                     assert run in self.ordered
                     assert run not in self.ended, "one ending for every run"
@@ -61,6 +87,19 @@ class FleetMachine(RuleBasedStateMachine):
                     assert mold != self.fleet.mold
                     assert mold not in {self.forked_from[worker] for worker in self.processes}
                     self.molds.remove(mold)
+
+    def spawn(self, worker: int) -> None:
+        self.processes.add(worker)
+        self.forked_from[worker] = self.fleet.mold
+        self.follow(self.fleet.spawned(worker, exempt=worker == 2))
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data())
+    def time_to_spawn_comes(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(self.planned)))
+        self.planned.discard(worker)
+        if self.fleet.expected(worker):
+            self.spawn(worker)
 
     @rule(target=runs, number=st.integers(0, 10**6))
     def order(self, number: int) -> str:
@@ -122,10 +161,16 @@ class FleetMachine(RuleBasedStateMachine):
         run = self.doing[worker]
         ready = self.fleet.ready
         self.follow(self.fleet.finished(worker, run, last=last == 0, worn=worn))
-        assert last == 0 or self.stopping or worker in self.killed or self.fleet.ready == ready, (
+        undisturbed = not (last == 0 or self.stopping or worker in self.killed or self.missed)
+        assert not undisturbed or self.fleet.ready == ready, (
             "recycling takes no place away before another worker is in it"
         )
         assert self.ended[run] is Cause.FINISHED
+
+    @precondition(lambda self: self.processes - self.doing.keys())
+    @rule(data=st.data())
+    def worker_ends_unseen(self, data: st.DataObject) -> None:
+        self.unseen.add(data.draw(st.sampled_from(sorted(self.processes - self.doing.keys()))))
 
     @precondition(lambda self: self.processes)
     @rule(data=st.data())
@@ -138,6 +183,7 @@ class FleetMachine(RuleBasedStateMachine):
         if run is not None and worker not in self.killed:
             assert parting is Cause.DIED
         self.processes.discard(worker)
+        self.unseen.discard(worker)
         self.follow(self.fleet.exited(worker))
         assert run is None or run in self.ended, "a dead worker runs nothing"
         if run is not None and worker not in self.killed:
@@ -191,15 +237,6 @@ class FleetMachine(RuleBasedStateMachine):
 TestFleet = FleetMachine.TestCase
 
 
-def _running(*, slots: int = 1, fresh: bool = False) -> Fleet:
-    fleet = Fleet(slots=slots, fresh=fresh)
-    for intention in fleet.mold_ready(1):
-        assert isinstance(intention, Spawn)
-        fleet.spawned(intention.worker)
-        fleet.started(intention.worker)
-    return fleet
-
-
 def test_worker_that_died_young_is_replaced_later_and_later() -> None:
     fleet = Fleet(slots=1)
     delays = []
@@ -213,7 +250,7 @@ def test_worker_that_died_young_is_replaced_later_and_later() -> None:
 
 
 def test_worker_that_died_of_its_run_is_replaced_at_once() -> None:
-    fleet = _running()
+    fleet = running()
     (assign,) = fleet.ordered("a")
     assert isinstance(assign, Assign)
     end, spawn = fleet.exited(assign.worker)
@@ -223,7 +260,7 @@ def test_worker_that_died_of_its_run_is_replaced_at_once() -> None:
 
 
 def test_first_cause_of_a_death_is_the_one_that_counts() -> None:
-    fleet = _running()
+    fleet = running()
     fleet.ordered("a")
     fleet.overdue("a", Cause.MEMORY)
     fleet.overdue("a", Cause.DEADLINE)
@@ -231,7 +268,7 @@ def test_first_cause_of_a_death_is_the_one_that_counts() -> None:
 
 
 def test_run_that_was_quicker_than_its_kill_has_finished() -> None:
-    fleet = _running()
+    fleet = running()
     fleet.ordered("a")
     fleet.overdue("a", Cause.DEADLINE)
     assert fleet.finished(1, "a") == [End(run="a", worker=1, cause=Cause.FINISHED)]
@@ -239,123 +276,69 @@ def test_run_that_was_quicker_than_its_kill_has_finished() -> None:
 
 
 def test_fresh_fleet_retires_a_worker_after_its_run() -> None:
-    fleet = _running(fresh=True)
+    fleet = running(fresh=True)
     fleet.ordered("a")
     assert fleet.finished(1, "a") == [End(run="a", worker=1, cause=Cause.FINISHED), Retire(worker=1)]
 
 
-def _spawns(intentions: list[Intention]) -> list[int]:
-    return [intention.worker for intention in intentions if isinstance(intention, Spawn)]
-
-
-def _bring_up(fleet: Fleet, worker: int) -> list[Intention]:
-    fleet.spawned(worker)
-    return fleet.started(worker)
-
-
-def test_worn_worker_goes_on_until_its_replacement_is_ready() -> None:
-    fleet = _running()
+def test_run_cannot_be_ordered_twice() -> None:
+    fleet = running()
     fleet.ordered("a")
-    fleet.ordered("b")
-    end, again, spawn = fleet.finished(1, "a", worn=Parting.RUNS)
-    assert (end, again) == (End(run="a", worker=1, cause=Cause.FINISHED), Assign(worker=1, run="b"))
-    assert spawn == Spawn(worker=2, after=0)
-    assert _bring_up(fleet, 2) == [], "there is one slot, and a run in it"
-    fleet.ordered("c")
-    assert fleet.finished(1, "b") == [
-        End(run="b", worker=1, cause=Cause.FINISHED),
-        Retire(worker=1),
-        Assign(worker=2, run="c"),
-    ]
-    assert fleet.parting(1) is Parting.RUNS
+    with pytest.raises(ValueError, match="a was ordered before"):
+        fleet.ordered("a")
+
+
+def test_run_whose_claim_is_gone_is_not_blamed_for_being_slow() -> None:
+    fleet = running()
+    fleet.ordered("a")
+    assert fleet.revoked("a") == [Disclaim(worker=1, run="a")]
+    fleet.overdue("a", Cause.DEADLINE)
+    assert fleet.exited(1)[0] == End(run="a", worker=1, cause=Cause.REVOKED)
+
+
+def test_run_that_is_unknown_has_no_claim_to_lose() -> None:
+    assert running().revoked("never ordered") == []
+
+
+def test_worker_that_says_it_is_ready_twice_talks_nonsense() -> None:
+    fleet = running()
+    assert fleet.started(1) == [Kill(worker=1)]
+    assert fleet.leaving(1)
+    assert not fleet.leaving(2)
+
+
+def test_news_of_a_worker_that_is_gone_changes_nothing() -> None:
+    fleet = running()
+    fleet.exited(1)
+    assert fleet.started(1) == fleet.stuck(1) == fleet.garbled(1) == fleet.exited(1) == fleet.missed(1, "a") == []
+
+
+def test_run_that_a_dead_worker_was_to_have_waits_for_the_next_one() -> None:
+    fleet = running()
+    fleet.ordered("a")
+    assert fleet.missed(1, "a") == [Spawn(worker=2, after=0)]
+    assert fleet.parting(1) is Cause.DIED
+    fleet.spawned(2)
+    assert fleet.started(2) == [Assign(worker=2, run="a")]
     assert fleet.exited(1) == []
 
 
-def test_worn_worker_without_a_run_leaves_as_soon_as_its_replacement_is_ready() -> None:
-    fleet = _running()
+def test_stop_forgets_workers_that_are_only_planned_and_waits_for_those_that_leave() -> None:
+    fleet = running(slots=2)
     fleet.ordered("a")
-    fleet.finished(1, "a", worn=Parting.MEMORY)
-    assert _bring_up(fleet, 2) == [Retire(worker=1)]
-    assert (fleet.ready, fleet.recycling) == (1, 1)
+    fleet.finished(1, "a", last=True)
+    fleet.exited(2)
+    assert fleet.stop() == []
+    assert not fleet.empty
+    fleet.exited(1)
+    assert fleet.empty
 
 
-def test_at_most_a_tenth_of_the_slots_is_recycled_at_once() -> None:
-    fleet = _running(slots=20)
-    for number in range(1, 21):
-        fleet.ordered(f"run-{number}")
-    spawned = [spawn for n in range(1, 21) for spawn in _spawns(fleet.finished(n, f"run-{n}", worn=Parting.RUNS))]
-    assert len(spawned) == 2
-    retired = [intention for worker in spawned for intention in _bring_up(fleet, worker)]
-    assert len(retired) == 2
-    assert fleet.ready == 20
-    for intention in retired:
-        assert isinstance(intention, Retire)
-        assert len(_spawns(fleet.exited(intention.worker))) == 1, "the next one's turn"
-
-
-def test_run_goes_to_a_worker_that_stays_if_there_is_one() -> None:
-    fleet = _running(slots=2)
-    fleet.ordered("a")
-    fleet.finished(1, "a", worn=Parting.RUNS)
-    assert fleet.ordered("b") == [Assign(worker=2, run="b")]
-
-
-def test_replacement_takes_the_place_of_a_worker_that_died_instead() -> None:
-    fleet = _running()
-    fleet.ordered("a")
-    fleet.finished(1, "a", worn=Parting.RUNS)
-    fleet.ordered("b")
-    _bring_up(fleet, 2)
-    assert fleet.exited(1) == [End(run="b", worker=1, cause=Cause.DIED)]
-    assert (fleet.ready, fleet.recycling) == (1, 0)
-
-
-def test_worker_that_is_used_up_is_replaced_before_it_is_gone() -> None:
-    fleet = _running()
-    fleet.ordered("a")
-    _, retire, spawn = fleet.finished(1, "a", last=True)
-    assert (retire, spawn) == (Retire(worker=1), Spawn(worker=2, after=0))
-
-
-def test_worker_that_was_killed_for_being_late_gets_no_run_although_it_says_that_it_is_ready() -> None:
+def test_worker_that_was_only_planned_never_was_when_its_mold_is_lost() -> None:
     fleet = Fleet(slots=1)
     fleet.mold_ready(1)
     fleet.spawned(1)
-    fleet.ordered("a")
-    assert fleet.stuck(1) == [Kill(worker=1)]
-    assert fleet.started(1) == []
-    assert fleet.parting(1) is Parting.UNREADY
-
-
-def test_workers_of_a_mold_that_was_replaced_are_recycled_and_then_it_ends() -> None:
-    fleet = _running(slots=2)
-    fleet.ordered("a")
-    assert fleet.mold_grown() == [StartMold(after=0)]
-    assert fleet.mold_grown() == [], "one successor at a time"
-    assert _spawns(fleet.mold_ready(2)) == [3]
-    assert _bring_up(fleet, 3) == [Retire(worker=2)]
-    assert _spawns(fleet.exited(2)) == [4]
-    assert _bring_up(fleet, 4) == []
-    assert fleet.mold_grown() == [], "the old one still has a worker"
-    assert Retire(worker=1) in fleet.finished(1, "a")
-    assert fleet.exited(1) == [EndMold(mold=1)]
-    assert fleet.ready == 2
-
-
-def test_successor_that_cannot_be_loaded_is_tried_again_later_and_harms_nobody() -> None:
-    fleet = _running()
-    fleet.ordered("a")
-    fleet.mold_grown()
-    assert fleet.mold_lost(2) == [StartMold(after=60)]
-    assert fleet.mold_lost(1) == [Kill(worker=1), StartMold(after=0)], "now it is urgent"
-
-
-def test_worker_that_is_watched_is_never_recycled() -> None:
-    fleet = Fleet(slots=1)
-    fleet.mold_ready(1)
-    fleet.spawned(1, exempt=True)
-    fleet.started(1)
-    fleet.ordered("a")
-    assert fleet.finished(1, "a", worn=Parting.RUNS) == [End(run="a", worker=1, cause=Cause.FINISHED)]
-    fleet.mold_grown()
-    assert fleet.mold_ready(2) == []
+    assert fleet.exited(1) == [Spawn(worker=2, after=0.1)]
+    assert fleet.mold_lost(1) == [StartMold(after=0)]
+    assert not fleet.expected(2)
+    assert fleet.empty
