@@ -45,7 +45,7 @@ async def test_run_whose_outcome_was_never_confirmed_is_not_acknowledged_and_doe
     await asyncio.to_thread(house.station)
     cut_off = await asyncio.to_thread(house.node, workers=1, LAZARETTO_BROKER_URL=line.url)
     ticket = await asyncio.to_thread(house.accepted, "wait.confirm", "held")
-    await soon(lambda: house.starts(ticket))
+    await asyncio.to_thread(house.until, ticket, "running")  # that it started is confirmed: the next word waits for it
     line.hold(TO_CLIENT)  # the broker hears what the node says, and its confirms do not arrive
     await asyncio.to_thread(house.open_gate, "wait.confirm")
     await soon(lambda: asyncio.to_thread(lambda: house.runs(ticket) == ["succeeded"]))
