@@ -23,6 +23,7 @@ WARM_UP_RUNS: Final = 10
 """Runs in which a worker fills its caches; they say nothing about the next five hundred."""
 _SHARE: Final = 10
 _MOLD_SHARE: Final = 4
+_SERVES: Final = 10
 _MOST_RUNS: Final = 1_000_000
 _MEMORABLE: Final = 32
 """Workers that are gone whose growth still counts."""
@@ -156,12 +157,16 @@ class Recycling:
             return None
         return max(1, int(room / growth))
 
-    def mold_is_worn(self, *, loaded: int, now: int) -> bool:
-        """Whether a mold has grown from `loaded` bytes to `now` so far that it is to be replaced.
+    def mold_is_worn(self, *, grown: int, served: float, took: float) -> bool:
+        """Whether a mold that has `grown` by so many bytes is to be replaced.
 
-        Every worker inherits that growth and none of them counts it, so it is a fourth of a worker's limit.
+        Every worker inherits that growth and none of them counts it, so it is a fourth of a worker's limit. One that
+        `took` so many seconds to load must have `served` for ten times as long, or a handler that makes every mold grow
+        at once would have molds loaded all the time; unless it has grown by the whole limit, for then it would soon be
+        its growth for which runs are killed.
         """
-        return bool(self.limits.rss) and now - loaded > self.limits.rss // _MOLD_SHARE
+        limit = self.limits.rss
+        return 0 < limit // _MOLD_SHARE < grown and (served >= took * _SERVES or grown > limit)
 
     def _jittered(self, limit: int) -> int:
         # What is off stays off, and what is on is at least one.

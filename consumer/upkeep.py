@@ -31,8 +31,8 @@ class Upkeep:
         self._pace = Pace()
         self._fresh: dict[int, tuple[int, int]] = {}
         """Private and resident bytes of a worker before its first run, by the number of its mold."""
-        self._molds: dict[int, int] = {}
-        """Bytes that no file stood behind when a mold had loaded, by its number."""
+        self._molds: dict[int, tuple[int, float]] = {}
+        """Bytes that no file stood behind when a mold had loaded, and when that was, by its number."""
         self._has_warned = False
         self.tell: Callable[[dict[str, Any]], None] = lambda _: None
         """Hears what a leak hunt finds."""
@@ -128,15 +128,18 @@ class Upkeep:
 
     def loaded(self, number: int, mold: Mold) -> None:
         """A mold has loaded the handler; what it has now is what that costs."""
-        resident, self._molds[number] = mold.memory
+        resident, anonymous = mold.memory
+        self._molds[number] = anonymous, time.monotonic()
         metrics.MOLD_RSS.set(resident)
 
     def is_worn(self, number: int, mold: Mold) -> bool:
         """Measure a mold that has just forked; whether it has grown so much that it is to be replaced."""
         resident, anonymous = mold.memory
         metrics.MOLD_RSS.set(resident)
-        loaded = self._molds.get(number)
-        return loaded is not None and self._recycling.mold_is_worn(loaded=loaded, now=anonymous)
+        loaded, since = self._molds[number]
+        return self._recycling.mold_is_worn(
+            grown=anonymous - loaded, served=time.monotonic() - since, took=since - mold.started
+        )
 
     def ended(self, number: int) -> None:
         """A mold is gone."""

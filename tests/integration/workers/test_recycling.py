@@ -19,7 +19,7 @@ from tests.integration.workers.conftest import NewPool
 from tests.integration.workers.orders import MIB, order
 from tests.support.waiting import soon
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(170)
 
 AGING = "tests.integration.workers.aging:handle"
 
@@ -199,9 +199,9 @@ async def test_mold_that_has_grown_is_replaced_while_runs_go_on(
     monkeypatch.setenv(MOLD_LEAK, "12")
     pool = await _aging(new_pool, slots=2, runs=3, rss=64 * MIB)
     first = pool.mold_pid
-    long = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}", deadline=60.0)))
+    long = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}", deadline=110.0)))
     reports: list[RunReport] = []
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(100):
         while pool.mold_pid == first:
             reports += await _run(pool, "nap", 5)
             assert pool.ready == 2
@@ -220,8 +220,8 @@ async def test_old_mold_that_is_killed_takes_only_its_own_workers_along(
     monkeypatch.setenv(MOLD_LEAK, "12")
     pool = await _aging(new_pool, slots=2, runs=3, rss=64 * MIB)
     first = pool.mold_pid
-    old = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}", deadline=60.0)))
-    async with asyncio.timeout(90):
+    old = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}", deadline=110.0)))
+    async with asyncio.timeout(100):
         while pool.mold_pid == first:
             await _run(pool, "nap", 5)
     monkeypatch.setenv(MOLD_LEAK, "0")

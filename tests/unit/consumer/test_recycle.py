@@ -139,9 +139,16 @@ def test_nothing_is_suggested_without_a_limit_of_memory() -> None:
 
 def test_mold_is_worn_when_it_has_grown_by_a_fourth_of_a_workers_limit() -> None:
     recycling = _recycling(rss=64 * MIB)
-    assert not recycling.mold_is_worn(loaded=100 * MIB, now=116 * MIB)
-    assert recycling.mold_is_worn(loaded=100 * MIB, now=117 * MIB)
-    assert not _recycling().mold_is_worn(loaded=0, now=1 << 40)
+    assert not recycling.mold_is_worn(grown=16 * MIB, served=3600.0, took=1.0)
+    assert recycling.mold_is_worn(grown=17 * MIB, served=3600.0, took=1.0)
+    assert not _recycling().mold_is_worn(grown=1 << 40, served=3600.0, took=1.0)
+
+
+def test_mold_serves_ten_times_as_long_as_it_took_to_load_unless_it_grows_beyond_all_measure() -> None:
+    recycling = _recycling(rss=64 * MIB)
+    assert not recycling.mold_is_worn(grown=64 * MIB, served=29.9, took=3.0)
+    assert recycling.mold_is_worn(grown=64 * MIB, served=30.0, took=3.0)
+    assert recycling.mold_is_worn(grown=65 * MIB, served=0.1, took=3.0)
 
 
 def _hour(pace: Pace, hour: int, runs: int, times: int = 3) -> list[bool]:
