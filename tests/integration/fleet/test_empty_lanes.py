@@ -26,13 +26,19 @@ def waiting(house: House, lane: str) -> int:
     return on_channel(house.broker_url, count)
 
 
+def address(node: Program) -> str:
+    return node.wait_for_log(r"health=(http://\S+)/healthz")[1]
+
+
+def metrics_of(node: Program) -> str:
+    return str(call("GET", f"{address(node)}/metrics").body["text"])
+
+
 def says_that_it_takes_nothing(node: Program) -> bool:
     node.wait_for_log("consumer.takes_nothing .*LAZARETTO_WORKERS is 0", 30.0)
-    health = node.wait_for_log(r"health=(http://\S+)/healthz")[1]
-    ready = call("GET", f"{health}/readyz")
-    metrics = call("GET", f"{health}/metrics").body["text"]
+    ready = call("GET", f"{address(node)}/readyz")
     told = (ready.status, ready.body["slots"], "takes nothing" in ready.body["note"])
-    return told == (200, 0, True) and 'lazaretto_slots{state="free"} 0.0' in metrics
+    return told == (200, 0, True) and 'lazaretto_slots{state="free"} 0.0' in metrics_of(node)
 
 
 def test_suspects_wait_while_their_lane_has_no_worker_and_go_on_when_it_has(house: House) -> None:
@@ -44,6 +50,7 @@ def test_suspects_wait_while_their_lane_has_no_worker_and_go_on_when_it_has(hous
     good = house.accepted("good", "good")
     house.until(good, "done")
     eventually(lambda: waiting(house, "suspects") == 1, 30.0)
+    eventually(lambda: 'lazaretto_lane_waiting{lane="suspects"} 1.0' in metrics_of(closed), 30.0)
     assert house.status(suspect)["state"] == "retrying"
     assert len(house.starts(suspect)) == 1
     assert closed.terminate() == 0
