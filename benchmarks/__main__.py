@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import psutil
 
-from benchmarks import admission, consume, recycle, restart, storm
+from benchmarks import admission, consume, hostile, recycle, restart, storm
 from benchmarks.programs import ROOT
 from benchmarks.scale import FULL, QUICK, TINY, Scale
 from benchmarks.waiting import BenchmarkFailed
@@ -26,6 +26,7 @@ BENCHMARKS: Final[dict[str, Callable[[Scale], dict[str, Any]]]] = {
     "storm --node": lambda scale: storm.measure(scale, node=True),
     "consume": consume.measure,
     "admission": admission.measure,
+    "hostile": hostile.measure,
     "restart": restart.measure,
     "recycle": recycle.measure,
 }

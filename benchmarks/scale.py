@@ -16,6 +16,10 @@ class Scale:
     """`consume`: items of one leg."""
     requests: int
     """`admission`: requests of one leg."""
+    hostile: int
+    """`hostile`: requests of the well-behaved, of one leg."""
+    generated: int
+    """`hostile`: generated requests afterwards."""
     restarts: int
     """`restart`: replacements of the node in one leg; each gets 60 items that work for 100 ms."""
     recycle_runs: int
@@ -27,16 +31,36 @@ class Scale:
 
 
 TINY: Final = Scale(
-    pairs=1, good_items=20, no_ops=200, requests=100, restarts=1, recycle_runs=5, recycled_items=40, kills=2
+    pairs=1,
+    good_items=20,
+    no_ops=200,
+    requests=100,
+    hostile=60,
+    generated=60,
+    restarts=1,
+    recycle_runs=5,
+    recycled_items=40,
+    kills=2,
 )
 QUICK: Final = Scale(
-    pairs=2, good_items=300, no_ops=1500, requests=2000, restarts=3, recycle_runs=500, recycled_items=1400, kills=20
+    pairs=2,
+    good_items=300,
+    no_ops=1500,
+    requests=2000,
+    hostile=2000,
+    generated=1000,
+    restarts=3,
+    recycle_runs=500,
+    recycled_items=1400,
+    kills=20,
 )
 FULL: Final = Scale(
     pairs=5,
     good_items=500,
     no_ops=20_000,
     requests=20_000,
+    hostile=6_000,
+    generated=10_000,
     restarts=10,
     recycle_runs=500,
     recycled_items=3000,

@@ -17,6 +17,7 @@ from gateway.metrics import Metrics
 from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
+from gateway.pulse import Pulse
 from gateway.reloading import Reloadable, Reloader
 from gateway.reporter import Reporter
 from gateway.room import Room
@@ -80,7 +81,7 @@ class Door:
             deadline=settings.publish_deadline,
         )
         self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
-        self.clients = Clients(settings.keys, max_body_bytes=settings.max_body_bytes)
+        self.clients = Clients(settings.keys, max_body_bytes=self.limits.of(None).max_body_bytes)
         self.certificate: Certificate | None = None
         parts: dict[str, Reloadable] = {"keys": self.clients}
         if settings.tls_certificate is not None and settings.tls_key is not None:
@@ -96,7 +97,7 @@ class Door:
         """
         self.reloader.boot()
         version = await self.watch.boot(START_PATIENCE)
-        parts = (self.watch, self.publisher, self.reporter, self.states, self.reloader)
+        parts = (self.watch, self.publisher, self.reporter, self.states, self.reloader, Pulse(self.metrics.loop_lag))
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 

@@ -18,6 +18,7 @@ OTHER_KIND: Final = "other"
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per label that nobody asks for
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_LAGS: Final = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 5)
 _BYTES: Final = tuple(1 << power for power in range(8, 25, 2))
 _TOKENS: Final = tuple(1 << power for power in range(4, 20, 2))
 
@@ -77,6 +78,9 @@ class Metrics:
     )
     events_waiting: Gauge = field(
         default_factory=lambda: _gauge("journal_events_waiting", "Journal events not confirmed yet.")
+    )
+    loop_lag: Histogram = field(
+        default_factory=lambda: _histogram("loop_lag_seconds", "How late the event loop wakes.", buckets=_LAGS)
     )
     _kinds: set[str] = field(default_factory=set)
 

@@ -67,3 +67,11 @@ def test_cost_of_a_request_is_measured_beside_plain_doors() -> None:
     }
     assert keys <= found.keys()
     assert min(found["us_per_request"], found["plain_us_per_request"], found["p99_ms"]) > 0
+
+
+def test_harm_of_hostile_requests_is_measured_and_none_of_them_is_an_error() -> None:
+    found = _figures("hostile")
+    assert min(found["others_p99_ratio"], found["loop_lag_p999_ms"], found["generated_loop_lag_p999_ms"]) > 0
+    assert found["errors_5xx"] == 0
+    assert isinstance(found["rss_growth_mib"], float)
+    assert sum(found["generated_statuses"].values()) == 60

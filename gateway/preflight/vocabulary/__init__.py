@@ -50,7 +50,10 @@ class Vocabulary:
             return _ranks(_read(name, file), sha256 or expected_hash)
 
         constructor: Callable[[], dict[str, Any]] = openai_public.ENCODING_CONSTRUCTORS[name]
-        return cls(name=name, encoding=tiktoken.Encoding(**_with_ranks_from(constructor, packaged_ranks)()))
+        encoding = tiktoken.Encoding(**_with_ranks_from(constructor, packaged_ranks)())
+        # A second copy of all ranks, kept for decoding and pickling, which nobody here does: 28 MB.
+        encoding._mergeable_ranks = {}  # noqa: SLF001
+        return cls(name=name, encoding=encoding)
 
 
 def _with_ranks_from(
