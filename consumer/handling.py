@@ -112,9 +112,9 @@ class Handling:
             case Quarantine(item=Malformed() as malformed):
                 await self._settlement.settle_malformed(link, delivery, malformed)
             case Quarantine(item=Envelope() as envelope, reason=reason, detail=detail):
-                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
+                await self._end(link, delivery, envelope, end_at_claim(envelope, Verdict.QUARANTINE, reason, detail))
             case Discard(envelope=envelope, reason=reason, detail=detail):
-                await self._settle(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
+                await self._end(link, delivery, envelope, end_at_claim(envelope, Verdict.DISCARD, reason, detail))
             case Reclaim():
                 await self._reclaim(link, delivery, licensed, policy)
             case Run(envelope=envelope):
@@ -143,6 +143,10 @@ class Handling:
                 await self._settlement.postpone(link, delivery, waiting, delay)
             case Superseded() | Conflict() as stale:
                 await self._drop(link, delivery, envelope, stale)
+
+    async def _end(self, link: Link, delivery: Delivery, envelope: Envelope, decision: Decision) -> None:
+        """End what may not start any more; the store's word is good to have, but nothing here waits for it for ever."""
+        await self._settle(link, delivery, envelope, decision, patience=self._settings.fence_patience)
 
     async def _drop(self, link: Link, delivery: Delivery, envelope: Envelope, stale: Superseded | Conflict) -> None:
         metrics.FENCE_DROPS.inc()
@@ -219,7 +223,7 @@ class Handling:
         else:
             ending = unlicensed(envelope, self._settings.name)
         decision = decide(envelope, ending, policy, jitter=random.random())
-        await self._settle(link, delivery, envelope, decision, wait_for_fence=False)
+        await self._settle(link, delivery, envelope, decision, patience=0.0)
 
     async def _execute(self, link: Link, envelope: Envelope, policy: Policy) -> RunReport:
         if link.session.is_lost:
@@ -261,11 +265,9 @@ class Handling:
         delivery: Delivery,
         envelope: Envelope,
         decision: Decision,
-        *,
-        wait_for_fence: bool = True,
         **data: Any,
     ) -> None:
-        done = await self._settlement.settle(link, delivery, envelope, decision, wait_for_fence=wait_for_fence, **data)
+        done = await self._settlement.settle(link, delivery, envelope, decision, **data)
         if done is None:
             metrics.FENCE_DROPS.inc()
             return

@@ -48,15 +48,15 @@ class Settlement:
         envelope: Envelope,
         decision: Decision,
         *,
-        wait_for_fence: bool = True,
+        patience: float | None = None,
         waited: float = 0.0,
         **data: Any,
     ) -> Decision | None:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
 
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
-        With `wait_for_fence` off, a store that gives no answer is done without: for what has never started. `waited`
-        is how many seconds of the decision's delay have passed.
+        A store that gives no answer is done without after `patience` seconds, None being for ever: for what has never
+        started. `waited` is how many seconds of the decision's delay have passed.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
         digest = digest_of(envelope)
@@ -65,7 +65,7 @@ class Settlement:
             recorded = await self.ask_fence(
                 link,
                 lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest),
-                unless=lambda: not wait_for_fence,
+                patience=patience,
                 at_least_once=True,
             )
         except FenceUnavailable:
@@ -151,7 +151,7 @@ class Settlement:
         """
         began = time.monotonic()
         while at_least_once or not link.session.is_lost:
-            waits_no_longer = patience is not None and time.monotonic() - began > patience
+            waits_no_longer = patience is not None and time.monotonic() - began >= patience
             if not at_least_once and (waits_no_longer or unless()):
                 raise FenceUnavailable("not waited for")
             at_least_once = False

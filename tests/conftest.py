@@ -46,14 +46,26 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
         yield private
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[Postgresql]:
-    """The PostgreSQL server that tests share; each takes a database of its own."""
+def _need_postgresql() -> Path:
+    """Skip at a desk, fail under CI, like `_need_rabbitmq`."""
     programs = binaries()
     if programs is None:
         missing = "no PostgreSQL server is installed; run `make setup`"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
-    with Postgresql(programs) as server:
+    return programs
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """The PostgreSQL server that tests share; each takes a database of its own, and none ends it."""
+    with Postgresql(_need_postgresql()) as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[Postgresql]:
+    """A PostgreSQL server for one test, which may end it and start it again."""
+    with Postgresql(_need_postgresql()) as server:
         yield server
 
 

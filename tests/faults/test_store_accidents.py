@@ -1,0 +1,75 @@
+"""The store goes while nodes run: nothing starts without its word; nothing is lost, charged or held for ever (C19)."""
+
+import contextlib
+import signal
+import sqlite3
+from collections import Counter
+
+from tests.support.house import House, call
+from tests.support.postgresql import Postgresql
+from tests.support.waiting import eventually
+
+
+def test_store_that_is_down_starts_nothing_and_what_waits_for_it_is_given_back_uncharged(
+    house: House, own_postgresql: Postgresql
+) -> None:
+    house.extra |= {"LAZARETTO_STORE_URL": own_postgresql.database(), "LAZARETTO_FENCE_PATIENCE": "1s"}
+    house.door(), house.station()
+    node = house.node(workers=2)
+    health = node.wait_for_log(r"health=(http://\S+)/healthz")[1]
+    house.warm_up()
+    running = house.accepted("wait.store", "running")
+    eventually(lambda: house.starts(running), 30.0)
+    own_postgresql.stop(signal.SIGQUIT)
+    waiting = [house.accepted("good", f"waiting-{n}") for n in range(3)]
+    node.wait_for_log("run.dependency ticket=waiting", 60.0, count=6)
+    assert call("GET", f"{health}/readyz").status == 503
+    house.open_gate("wait.store")
+    assert {start.ticket for start in house.starts()} == {running}
+    own_postgresql.start()
+    assert house.balance([running, *waiting], 90.0) == Counter(done=4)
+    assert [(start.ticket, start.attempt) for start in house.starts()].count((running, 1)) == 1
+    assert {(start.ticket, start.attempt) for start in house.starts() if start.ticket != running} == {
+        (ticket, 1) for ticket in waiting
+    }
+    assert len(house.starts()) == 4
+    for ticket in waiting:
+        assert set(house.runs(ticket)) == {"dependency", "succeeded"}
+    assert house.runs(running) == ["succeeded"]
+    eventually(lambda: call("GET", f"{health}/readyz").status == 200, 30.0)
+
+
+def test_item_that_waits_for_the_store_is_held_aside_when_it_is_older_than_a_wait_may_be(house: House) -> None:
+    house.extra |= {"LAZARETTO_FENCE_PATIENCE": "500ms", "LAZARETTO_MAX_WAIT": "3s"}
+    house.door(), house.station()
+    node = house.node(workers=2)
+    house.warm_up()
+    with contextlib.closing(sqlite3.connect(house.folder / "data" / "station.db", timeout=20)) as store:
+        store.execute("ALTER TABLE starts RENAME TO starts_away")
+        house.accepted("good", "patient")
+        node.wait_for_log("verdict=quarantine reason=dependency", 60.0)
+        store.execute("ALTER TABLE starts_away RENAME TO starts")
+    house.until("patient", "quarantined", 60.0)
+    assert house.show("patient")["reason"] == "dependency"
+    assert not house.starts("patient")
+
+
+def test_redelivery_that_nobody_can_ask_about_waits_with_the_question_and_frees_its_slot(
+    house: House, own_postgresql: Postgresql
+) -> None:
+    house.extra |= {"LAZARETTO_STORE_URL": own_postgresql.database(), "LAZARETTO_FENCE_PATIENCE": "1s"}
+    house.door(), house.station()
+    holder = house.node(workers=1)
+    house.warm_up()
+    held = house.accepted("wait.asked", "held")
+    eventually(lambda: house.starts(held), 30.0)
+    other = house.node(workers=1)
+    house.node("suspects")
+    own_postgresql.stop(signal.SIGQUIT)
+    house.kill_family(holder)
+    other.wait_for_log("loss.waiting ticket=held", 60.0, count=2)
+    house.open_gate("wait.asked")
+    own_postgresql.start()
+    assert house.balance([held], 90.0) == Counter(done=1)
+    assert house.runs(held) == ["lost", "succeeded"]
+    assert [start.attempt for start in house.starts(held)] == [1, 2]
