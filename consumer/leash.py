@@ -19,7 +19,7 @@ from consumer.usage import Usage
 
 _READ_BYTES: Final = 1 << 16
 _STACK_INTERVAL: Final = 0.05
-_STACK_LOOKS: Final = 20
+_STACK_LOOKS: Final = 40
 """Looks at the file for stacks, one each interval, before a worker that cannot even write is killed without."""
 
 

@@ -129,14 +129,14 @@ def test_node_that_stands_still_for_a_while_goes_on_where_it_was_and_nothing_run
 
 
 def test_node_that_stood_still_for_several_heartbeats_kills_none_of_its_healthy_runs(house: House) -> None:
-    house.extra["LAZARETTO_HEARTBEAT"] = "1s"
+    house.extra["LAZARETTO_HEARTBEAT"] = "2s"
     _, _, work, _ = house.open(workers=3)
     beating = [house.accepted("beat", f"beat-{n}") for n in range(2)]
     silent = house.accepted("hang", "silent")
     eventually(lambda: all(house.starts(ticket) for ticket in beating))
     work.signal(signal.SIGSTOP)
     stopped_at = time.monotonic()
-    eventually(lambda: time.monotonic() > stopped_at + 5, 20.0)  # several heartbeats, which is the accident itself
+    eventually(lambda: time.monotonic() > stopped_at + 8, 20.0)  # several heartbeats, which is the accident itself
     work.signal(signal.SIGCONT)
     house.until(silent, "quarantined", 60.0)
     assert all(len(house.starts(ticket)) == 1 for ticket in beating)
