@@ -1,7 +1,7 @@
 """An API key's text: `lz_<id>_<secret>`, made by us and never stored.
 
 Owns its form and its digest. The secret has 256 bits of the system's randomness, so a plain SHA-256 is as hard to turn
-round as a slow hash of a password, and a request costs microseconds (docs/decisions/0012). Nobody can choose one.
+round as a slow hash of a password, and a request costs microseconds (docs/decisions/0013). Nobody can choose one.
 """
 
 import hashlib

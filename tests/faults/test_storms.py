@@ -34,6 +34,7 @@ def house(house: House) -> House:
         "LAZARETTO_BACKOFF_BASE": "15s",
         "LAZARETTO_BACKOFF_CAP": "15s",
         "LAZARETTO_BEAT": "500ms",
+        "LAZARETTO_WATCHDOG": "1s",  # must not take a node that has stopped claiming for one that is not served
         "LAZARETTO_RUN_DEADLINE": "20s",
     }
     return house
@@ -115,6 +116,7 @@ def test_a_build_that_kills_every_worker_waits_until_another_one_comes_and_no_it
         node.wait_for_log("storm.tripped", 40.0)
         assert eventually(lambda node=node: reasons(node)) == ["storm"]  # type: ignore[misc]
     assert len(house.starts()) == started
+    assert not any("watchdog.silence" in node.log for node in nodes)
     assert all(node.terminate() == 0 for node in nodes)
 
     ship(house, GOOD + "\n__version__ = '2'\n")

@@ -1,7 +1,8 @@
 """A TCP line between a program and the broker that tests can hold, freeze, cut and mend.
 
 To cut between a publish and its confirm: `hold(TO_CLIENT)`, let the program publish, wait until the broker has the
-message, `cut()`. What was held is lost, as on a real line.
+message, `cut()`. What was held is lost, as on a real line. To have a consumer that is connected, answered and never
+served: `swallow()`.
 """
 
 import asyncio
@@ -23,6 +24,60 @@ class Direction(StrEnum):
 TO_BROKER = Direction.TO_BROKER
 TO_CLIENT = Direction.TO_CLIENT
 
+_HEAD = struct.Struct(">BHL")
+"""Type, channel and size of an AMQP frame; the payload and one more byte follow."""
+_METHOD = 1
+_FIRST = bytes([_METHOD])
+"""A broker's first word is a method, `connection.start`."""
+_BASIC_DELIVER = struct.pack(">HH", 60, 60)
+
+
+class Swallowing:
+    """What the broker sends on one connection, without its deliveries as long as `swallows` is set.
+
+    Everything else passes: answers, confirms, heartbeats. Frames are passed on whole, and what is no AMQP as it comes.
+    """
+
+    def __init__(self, *, swallows: bool) -> None:
+        self.swallows = swallows
+        self._is_amqp: bool | None = None
+        self._bytes = b""
+        self._left: dict[int, int | None] = {}
+        """By channel: bytes of a swallowed body that are still to come; None until its header has told."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what came and return what is passed on."""
+        self._is_amqp = self._is_amqp if self._is_amqp is not None else data[:1] == _FIRST
+        if not self._is_amqp:
+            return data
+        self._bytes += data
+        passed = b""
+        while len(self._bytes) >= _HEAD.size:
+            kind, channel, size = _HEAD.unpack_from(self._bytes)
+            end = _HEAD.size + size + 1
+            if len(self._bytes) < end:
+                break
+            frame, self._bytes = self._bytes[:end], self._bytes[end:]
+            if not self._is_swallowed(kind, channel, frame[_HEAD.size : -1]):
+                passed += frame
+        return passed
+
+    def _is_swallowed(self, kind: int, channel: int, payload: bytes) -> bool:
+        if kind == _METHOD:
+            is_delivery = self.swallows and payload[:4] == _BASIC_DELIVER
+            if is_delivery:
+                self._left[channel] = None
+            return is_delivery
+        if channel not in self._left:
+            return False
+        left = self._left[channel]
+        left = int.from_bytes(payload[4:12]) if left is None else left - len(payload)
+        if left:
+            self._left[channel] = left
+        else:
+            del self._left[channel]
+        return True
+
 
 class Proxy:
     """Listens on a free port of loopback and forwards to `target`, an AMQP URL. Lives in the test's loop."""
@@ -35,6 +90,8 @@ class Proxy:
         self._links: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
         self._server: asyncio.Server | None = None
         self._cut_after: int | None = None
+        self._swallows = False
+        self._swallowing: set[Swallowing] = set()
         self.port = 0
         self.refusing = False
         self.connections = 0
@@ -76,6 +133,16 @@ class Proxy:
         """Hold both directions: a half-open line, with nothing that says so."""
         self.hold(*Direction)
 
+    def swallow(self) -> None:
+        """Let no delivery through any more, on the connections that there are and on new ones."""
+        self._swallows = True
+        for connection in self._swallowing:
+            connection.swallows = True
+
+    def swallow_no_more(self) -> None:
+        """Serve new connections; those that there are stay as they are."""
+        self._swallows = False
+
     def cut(self) -> None:
         """Reset every connection now. New ones are accepted, unless `refusing`."""
         for task, writers in list(self._links.items()):
@@ -101,22 +168,33 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._links[task] = (writer, broker_writer)
+        swallowing = Swallowing(swallows=self._swallows)
+        self._swallowing.add(swallowing)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(reader, broker_writer, TO_BROKER))
-                group.create_task(self._pump(broker_reader, writer, TO_CLIENT))
+                group.create_task(self._pump(broker_reader, writer, TO_CLIENT, swallowing))
         except* (ConnectionError, asyncio.CancelledError):
             pass
         finally:
             del self._links[task]
+            self._swallowing.discard(swallowing)
             for each in (writer, broker_writer):
                 each.close()
                 with contextlib.suppress(OSError, asyncio.CancelledError):
                     await each.wait_closed()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        direction: Direction,
+        swallowing: Swallowing | None = None,
+    ) -> None:
         while data := await reader.read(65536):
             await self._gates[direction].wait()
+            if swallowing is not None:
+                data = swallowing.feed(data)
             if direction is TO_BROKER and self._cut_after is not None:
                 data = data[: self._cut_after]
                 self._cut_after -= len(data)
