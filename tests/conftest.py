@@ -22,7 +22,7 @@ settings.load_profile("lazaretto")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _need_rabbitmq() -> None:
+def need_rabbitmq() -> None:
     """Skip at a desk, fail under CI: a suite without its broker has proven nothing."""
     if not (SCRIPTS / "rabbitmq-server").exists():
         if os.environ.get("CI"):
@@ -33,7 +33,7 @@ def _need_rabbitmq() -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The broker that tests share. Whoever kills, alarms or fills one takes `own_broker`."""
-    _need_rabbitmq()
+    need_rabbitmq()
     with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as shared:
         yield shared
 
@@ -41,13 +41,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A fresh broker for one test, started; the test may kill it and start it again."""
-    _need_rabbitmq()
+    need_rabbitmq()
     with EmbeddedBroker(tmp_path / "own") as private:
         yield private
 
 
 def _need_postgresql() -> Path:
-    """Skip at a desk, fail under CI, like `_need_rabbitmq`."""
+    """Skip at a desk, fail under CI, like `need_rabbitmq`."""
     programs = binaries()
     if programs is None:
         missing = "no PostgreSQL server is installed; run `make setup`"
