@@ -1,4 +1,4 @@
-"""What the nodes of a build remember together, in a real SQLite store and in one process alone (C12)."""
+"""What the nodes of a build remember together, in a real store of each kind and in one process alone (C12)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,10 +19,9 @@ def died(ticket: object, at: float = NOW) -> Tally:
 
 
 @pytest.fixture
-async def url(tmp_path: Path) -> str:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'station.db'}"
-    await (await StoreFence.open(url)).close()
-    return url
+async def url(store_url: str) -> str:
+    await (await StoreFence.open(store_url)).close()
+    return store_url
 
 
 @pytest.fixture(params=["store", "own"])
