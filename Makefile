@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup up test soak demo bench check format lock
+.PHONY: help setup up test soak demo bench fuzz check format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,15 @@ demo: setup ## the story of ticket 9417, start to end
 bench: setup ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
 	@$(PYTHON_BIN)/python -m benchmarks all --quick --save
 
+FUZZ_SECONDS ?= 60
+fuzz: setup ## search for bytes that break the door's readers, FUZZ_SECONDS for each; fetches atheris (35 MB) at first
+	$(PYTHON_BIN)/python -m venv .venv/fuzz
+	.venv/fuzz/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes \
+		-r requirements.lock -r requirements-fuzz.lock
+	for target in body json text multipart ticket; do \
+		.venv/fuzz/bin/python -m tests.fuzz $$target --seconds $(FUZZ_SECONDS) || exit 1; \
+	done
+
 check: setup ## format, lint, types, dead code, architecture
 	$(PYTHON_BIN)/ruff format --check .
 	$(PYTHON_BIN)/ruff check .
@@ -40,11 +49,12 @@ format: setup ## format the code and apply the safe fixes
 
 # pip-tools has a virtual environment of its own: what writes the lock is not in the lock.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .venv/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
-	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host pyproject.toml
+	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinned unless UPGRADE=--upgrade
 	$(PYTHON_BIN)/python -m venv .venv/lock
 	.venv/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	$(COMPILE) $(UPGRADE) --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
-	$(COMPILE) $(UPGRADE) --only-build-deps --build-deps-for wheel --output-file requirements-build.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) requirements-fuzz.in --output-file requirements-fuzz.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --only-build-deps --build-deps-for wheel --output-file requirements-build.lock

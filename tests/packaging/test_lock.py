@@ -10,7 +10,7 @@ from tests.architecture.source import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-fuzz.lock")
 
 
 def _pins(name: str) -> dict[str, str]:
@@ -34,6 +34,7 @@ def test_everything_the_project_asks_for_is_pinned() -> None:
     assert _wanted(PROJECT["dependencies"]) - _pins("requirements.lock").keys() == set()
     assert extras.keys() == {"dev"}
     assert _wanted(extras["dev"]) - _pins("requirements-dev.lock").keys() == set()
+    assert _pins("requirements-fuzz.lock").keys() == {"atheris"}
     assert _wanted(PYPROJECT["build-system"]["requires"]) == _pins("requirements-build.lock").keys()
 
 
