@@ -12,6 +12,7 @@ from benchmarks import client
 from benchmarks.depth import Slope, drain
 from benchmarks.house import House
 from benchmarks.scale import Scale
+from gateway.contract.topology import Lane
 from gateway.embedded import free_port
 
 PREFETCH: Final = 32
@@ -23,7 +24,7 @@ _PEER: Final = "peer"
 
 def measure(scale: Scale) -> dict[str, Any]:
     """Run bare, inline and isolated in turn; medians."""
-    bare, inline, isolated = [], [], []
+    bare, inline, isolated, unfenced = [], [], [], []
     with House() as house:
         house.door()
         peer_port = free_port()
@@ -35,10 +36,13 @@ def measure(scale: Scale) -> dict[str, Any]:
             client.send(house.door_port, scale.no_ops)
             inline.append(_fleet(house, scale.no_ops, inline=True))
             client.send(house.door_port, scale.no_ops)
+            unfenced.append(_fleet(house, scale.no_ops, inline=True, LAZARETTO_FENCE="off"))
+            client.send(house.door_port, scale.no_ops)
             isolated.append(_fleet(house, scale.no_ops, inline=False))
-    named = {"aio-pika": bare, "inline": inline, "isolated": isolated}
+    named = {"aio-pika": bare, "inline": inline, "inline, no fence": unfenced, "isolated": isolated}
     return {
         "inline_us_per_item": _median(leg.us for leg in inline),
+        "inline_unfenced_us_per_item": _median(leg.us for leg in unfenced),
         "isolated_us_per_item": _median(leg.us for leg in isolated),
         "peers": {"aio-pika": _median(leg.us for leg in bare)},
         "inline_rate_ratio_to_bare": _ratio(inline, bare),
@@ -59,9 +63,9 @@ def _bare(house: House, items: int) -> Slope:
         consumer.stop()
 
 
-def _fleet(house: House, items: int, *, inline: bool) -> Slope:
+def _fleet(house: House, items: int, *, inline: bool, **env: str) -> Slope:
     handler, workers = ("handle_nothing_inline", PREFETCH) if inline else ("handle_nothing", WORKERS)
-    node = house.node(handler=handler, workers=workers, inline=inline)
+    node = house.node(Lane.WORK, handler=handler, workers=workers, inline=inline, **env)
     try:
         return drain(house, node, _WORK, items)
     finally:

@@ -130,7 +130,11 @@ def license_start(ticket: str, stamp: Stamp, *, holder: str, now: float, digest:
 
 
 def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, now: float) -> Rule:
-    """Return the rule that records a decision unless there is one; what the start spent is in it, once."""
+    """Return the rule that records a decision unless there is one; what the start spent is in it, once.
+
+    Raises TypeError for a decision that cannot be written.
+    """
+    written = verdict.write(decision)  # here, where it fails alone; and out of the transaction
 
     def rule(entry: Entry | None) -> tuple[Decision | Superseded | Conflict, Entry | None]:
         same = Entry.started(ticket, stamp, digest)
@@ -150,7 +154,7 @@ def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, 
             whole = verdict.excused(whole)
         return whole, replace(
             same,
-            decision=verdict.write(whole),
+            decision=written if whole is decision else verdict.write(whole),
             closed=whole.closes,
             ended_at=now if whole.closes else None,
             spent_tokens=spent.tokens,

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from consumer import store, verdict
+from consumer import store
 from consumer.fence import entry, statements
 from consumer.fence.answers import Answered, Conflict, FenceUnavailable, Pulse, Recollection, Superseded
 from consumer.fence.entry import Question, Rule
@@ -82,7 +82,6 @@ class StoreFence:
         self, ticket: str, stamp: Stamp, decision: Decision, /, *, digest: str
     ) -> Decision | Superseded | Conflict:
         """Record what is done about a start; the first decision stands and is returned."""
-        verdict.write(decision)  # here, where what cannot be written fails alone
         rule = entry.decide_start(ticket, stamp, decision, digest=digest, now=time.time())
         decided: Decision | Superseded | Conflict = await self._ask(ticket, rule)
         return decided

@@ -11,6 +11,8 @@ from tests.architecture.source import ROOT, Module, calls, full_calls, imports_o
 
 PURE = (
     "consumer.claim",
+    "consumer.fence.answers",
+    "consumer.fence.entry",
     "consumer.fleet",
     "consumer.judgement",
     "consumer.intentions",
