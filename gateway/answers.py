@@ -25,7 +25,12 @@ _IN_WORDS: Final = {
 
 def document(value: dict[str, Any], *, status: int = 200) -> web.Response:
     """Return a JSON document as an answer."""
-    return web.Response(body=orjson.dumps(value), status=status, headers={"Content-Type": "application/json"})
+    return written(orjson.dumps(value), status=status)
+
+
+def written(value: bytes, *, status: int) -> web.Response:
+    """Return a JSON document that is written already as an answer."""
+    return web.Response(body=value, status=status, headers={"Content-Type": "application/json"})
 
 
 def receipt(ticket: str | None, admission: Admission, received: float, passed: Passed) -> dict[str, Any]:

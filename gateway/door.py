@@ -8,6 +8,8 @@ import logging
 import os
 from typing import Final
 
+from gateway import repetitions
+from gateway.acceptance import Acceptance
 from gateway.admission import Limits
 from gateway.certificate import Certificate
 from gateway.clients import Clients
@@ -19,6 +21,7 @@ from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
 from gateway.pulse import Pulse
 from gateway.reloading import Reloadable, Reloader
+from gateway.repetitions import Repetitions
 from gateway.reporter import Reporter
 from gateway.room import Room
 from gateway.settings import DoorSettings
@@ -33,6 +36,9 @@ START_PATIENCE: Final = 3.0
 EXAMINATION_SECONDS: Final = 10.0
 _LAST_CHANCE: Final = 0.25
 """Seconds to close, however late it is: a store that was not closed keeps the process alive."""
+_AROUND_A_PUBLISH: Final = repetitions.DEADLINE + 2.0
+"""Seconds beyond the publish deadline after which a submission under way counts as given up: for its record, and for
+clocks that differ."""
 DRAINING: Final = "draining"
 
 
@@ -80,6 +86,10 @@ class Door:
             node=f"{settings.node_name}/door-{os.getpid()}",
             deadline=settings.publish_deadline,
         )
+        self.repetitions = Repetitions(
+            self.states, lease=settings.publish_deadline + _AROUND_A_PUBLISH, keep=settings.idempotency_expiry
+        )
+        self.acceptance = Acceptance(self.tickets, self.repetitions, self.metrics)
         self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
         self.clients = Clients(settings.keys, max_body_bytes=self.limits.of(None).max_body_bytes)
         self.certificate: Certificate | None = None
@@ -97,7 +107,9 @@ class Door:
         """
         self.reloader.boot()
         version = await self.watch.boot(START_PATIENCE)
-        parts = (self.watch, self.publisher, self.reporter, self.states, self.reloader, Pulse(self.metrics.loop_lag))
+        pulse = Pulse(self.metrics.loop_lag)
+        stored = (self.states, self.repetitions)
+        parts = (self.watch, self.publisher, self.reporter, *stored, self.reloader, pulse)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 

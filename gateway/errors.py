@@ -25,6 +25,8 @@ Owns type, title, status and whether a retry helps; never repeats a byte of the 
         ├── 503 not-ready               the answer of /readyz
         ├── 503 status-unavailable      the store of ticket states cannot be read
         └── 500 internal                our own bug
+
+Who may come in, and how often: `gateway.caller_problems`. What was sent before: `gateway.repetition_problems`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,26 +163,6 @@ def not_acceptable() -> Problem:
         status=406,
         title="Not acceptable",
         detail="Answers are application/json, problems application/problem+json; the Accept header excludes them.",
-    )
-
-
-def id_taken() -> Problem:
-    """409: the client's own id names another ticket already."""
-    return Problem(
-        code="id-taken",
-        status=409,
-        title="This id is taken",
-        detail="A ticket of this id was accepted with other contents. Send this one under an id of its own.",
-    )
-
-
-def key_reused() -> Problem:
-    """422: the idempotency key came with another ticket before."""
-    return Problem(
-        code="key-reused",
-        status=422,
-        title="This Idempotency-Key is used",
-        detail="The key came with a ticket of other contents before. Send this one under a key of its own.",
     )
 
 

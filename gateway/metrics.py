@@ -48,6 +48,11 @@ class Metrics:
     callers_refused: Counter = field(
         default_factory=lambda: _counter("callers_refused", "Requests turned away for who sent them.", "reason")
     )
+    repetitions: Counter = field(
+        default_factory=lambda: _counter(
+            "repetitions", "Submissions under a key or an id that was not new, or could not be looked up.", "result"
+        )
+    )
     reloads: Counter = field(
         default_factory=lambda: _counter("reloads", "Files read again while running.", "what", "result")
     )

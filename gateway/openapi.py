@@ -18,7 +18,7 @@ _REFUSALS: Final = {
     "408": "The body did not arrive in time.",
     "413": "Over a byte cap; inflated bytes count.",
     "415": "Content type, charset or content encoding is not supported.",
-    "422": "Well-formed, but it would fail for certain.",
+    "422": "Well-formed, but it would fail for certain; or the Idempotency-Key came with other contents before.",
     "431": "Headers too large.",
 }
 _CALLERS: Final = {
@@ -28,7 +28,10 @@ _CALLERS: Final = {
 }
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"apiKey": []}, {}]
 """A door without a key file asks nobody for a key."""
-_NOT_NOW: Final = "Not accepted: no confirm from the broker. Safe to retry with the same key or id."
+_NOT_NOW: Final = (
+    "Not accepted: no confirm from the broker, or no store for an Idempotency-Key."
+    " Safe to retry with the same key or id."
+)
 
 
 @functools.cache
@@ -89,8 +92,18 @@ def _submit() -> dict[str, Any]:
         "requestBody": _body(),
         "responses": {
             "202": {
-                **_json("The broker confirmed the ticket.", "Receipt"),
-                "headers": {"Location": {"schema": {"type": "string"}}},
+                **_json("The broker confirmed the ticket, now or when it came first.", "Receipt"),
+                "headers": {
+                    "Location": {"schema": {"type": "string"}},
+                    "Idempotency-Replayed": {
+                        "description": "There when the ticket had been accepted before.",
+                        "schema": {"const": "true"},
+                    },
+                },
+            },
+            "409": {
+                **_problem("The same is under way, or the id stands for another ticket."),
+                "headers": {"Retry-After": {"schema": {"type": "integer"}}},
             },
             **_turned_away(),
             **{status: _problem(text) for status, text in _REFUSALS.items()},
@@ -193,7 +206,8 @@ _KIND_HEADER: Final = {"name": "Lazaretto-Kind", "in": "header", "schema": _KIND
 _KEY_HEADER: Final = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same key is the same ticket. Not together with an id of the client's own.",
+    "description": "The same key is the same ticket and the same answer, for as long as /v1/limits tells."
+    " Not together with an id of the client's own, which does the same.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
 }
 
@@ -238,7 +252,10 @@ def _schemas() -> dict[str, Any]:
         "Receipt": _object(
             {
                 "id": _ID,
-                "state": {"const": TicketState.ACCEPTED.value},
+                "state": {
+                    "enum": [state.value for state in TicketState],
+                    "description": "accepted; for an id that came before, where that ticket stands now",
+                },
                 "status_url": _TEXT,
                 "received_at": {"type": "number", "description": "Unix seconds"},
                 "checks": checks,
@@ -268,6 +285,14 @@ def _schemas() -> dict[str, Any]:
                 "content_types": {"type": "array", "items": _TEXT},
                 "content_encodings": {"type": "array", "items": _TEXT},
                 "body_deadline_seconds": {"type": "number"},
+                "idempotency_expiry_seconds": {
+                    "type": "number",
+                    "description": "how long a key, or an id of the client's own, is remembered",
+                },
+                "idempotency_in_flight_seconds": {
+                    "type": "number",
+                    "description": "after which a submission that was cut off can be taken over",
+                },
                 "kinds": {
                     "type": "object",
                     "additionalProperties": _object({}, dict.fromkeys(sorted(kind_limits.KEYS), _COUNT)),

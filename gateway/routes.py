@@ -68,6 +68,8 @@ class Routes:
                     kind: {name: limit for name, limit in asdict(own).items() if limit is not None}
                     for kind, own in limits.kinds.items()
                 },
+                "idempotency_expiry_seconds": self._door.repetitions.keep,
+                "idempotency_in_flight_seconds": self._door.repetitions.lease,
             }
         )
 

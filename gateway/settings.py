@@ -236,6 +236,9 @@ class DoorSettings(_Shared):
         default=30.0, gt=0, description="time for a client to send its whole body; below 4 KiB in 5 s it ends sooner"
     )
     publish_deadline: Seconds = Field(default=5.0, gt=0, description="time for the broker to confirm, then 503")
+    idempotency_expiry: Seconds = Field(
+        default=86_400.0, ge=60, description="how long an Idempotency-Key, or an id of a client's own, is remembered"
+    )
     max_queued: int = Field(default=100_000, ge=1, description="messages waiting in both lanes, then 503")
     max_inflight: int = Field(default=1024, ge=1, description="publishes that wait for their confirm, then 503")
     max_inflight_bytes: Bytes = Field(

@@ -38,6 +38,11 @@ class States:
         self._asking: set[asyncio.Task[TicketStatus | None]] = set()
 
     @property
+    def store(self) -> Store | None:
+        """The store, once it could be opened."""
+        return self._store
+
+    @property
     def reachable(self) -> bool:
         """Tell whether the store answered a moment ago."""
         return not self._failing and time.monotonic() - self._seen_at < _BLIND_AFTER

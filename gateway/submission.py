@@ -7,12 +7,13 @@ publisher's fate accepts.
 import hashlib
 import re
 import time
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import orjson
 from aiohttp import web
 
-from gateway import answers, caller_problems, errors
+from gateway import answers, caller_problems, errors, repetition_problems
+from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, StoreDown
 from gateway.admission import Facts, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
 from gateway.callers import CALLER
@@ -28,6 +29,8 @@ from gateway.preflight.ticket import Submission, Ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.quota import Exceeded
 from gateway.serving import ADDRESS, REQUEST_ID, invite, problem
+from gateway.states import StatusUnavailable
+from gateway.station.submissions import Differs, InFlight
 from gateway.tickets import Refusal
 from gateway.watch import Obstacle
 
@@ -148,9 +151,8 @@ class Submissions:
         received = time.time()
         admission = _admission(facts, caller.client, received)
         if not publish:
-            return self._answer(
-                answers.receipt(None, admission, received, passed), ticket.kind, outcome="checked", status=200
-            )
+            self._count("checked", ticket.kind)
+            return answers.document(answers.receipt(None, admission, received, passed))
         envelope = Envelope(
             ticket=_ticket_id(ticket, caller.client, key),
             kind=ticket.kind,
@@ -161,21 +163,43 @@ class Submissions:
             traceparent=request.headers.get("traceparent"),
             tracestate=request.headers.get("tracestate"),
         )
-        digest = "" if ticket.id is None and key is None else _contents_digest(ticket)
-        known = self._door.tickets.accepted_as(envelope.ticket)
-        if known is not None and known != digest:
-            taken = errors.id_taken() if key is None else errors.key_reused()
-            return self._end(request, taken, outcome="refused", kind=ticket.kind)
-        # A repetition is published again: whether the first one is still there, only the broker knows. The fence drops
-        # the copy.
-        fate = await self._door.tickets.submit(envelope, digest=digest)
-        if fate is not Fate.CONFIRMED:
-            return self._end(request, _closed(fate), outcome="unavailable", kind=ticket.kind)
-        answer = self._answer(
-            answers.receipt(envelope.ticket, admission, received, passed), ticket.kind, outcome="accepted", status=202
-        )
+        document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
+        digest = None if ticket.id is None and key is None else _digest(ticket, caller.client)
+        outcome = await self._door.acceptance.accept(envelope, document, digest=digest, strict=key is not None)
+        match outcome:
+            case Accepted():
+                return await self._accepted(envelope, outcome, named=ticket.id is not None)
+            case NotAccepted():
+                return self._end(request, _closed(outcome.fate), outcome="unavailable", kind=ticket.kind)
+            case StoreDown():
+                return self._end(
+                    request, repetition_problems.store_unavailable(), outcome="unavailable", kind=ticket.kind
+                )
+            case InFlight():
+                wait = repetition_problems.in_flight(outcome.seconds)
+                return self._end(request, wait, outcome="refused", kind=ticket.kind)
+            case Differs():
+                taken = repetition_problems.id_taken() if key is None else repetition_problems.key_reused()
+                return self._end(request, taken, outcome="refused", kind=ticket.kind)
+
+    async def _accepted(self, envelope: Envelope, accepted: Accepted, *, named: bool) -> web.Response:
+        document = accepted.answer
+        if accepted.again and named:
+            # The client knows its ticket by an id of its own, and asks for it in this way, too.
+            document = orjson.dumps(orjson.loads(document) | await self._state(envelope.ticket))
+        self._count("repeated" if accepted.again else "accepted", envelope.kind)
+        answer = answers.written(document, status=ACCEPTED_STATUS)
         answer.headers["Location"] = f"/v1/tickets/{envelope.ticket}"
+        if accepted.again:
+            answer.headers["Idempotency-Replayed"] = "true"
         return answer
+
+    async def _state(self, ticket: str) -> dict[str, str]:
+        try:
+            found = await self._door.tickets.status(ticket)
+        except StatusUnavailable:
+            found = None
+        return {} if found is None else {"state": found.state.value}
 
     def _refuse(self, request: web.Request, refusal: Refused, *, body: bytes | None, publish: bool) -> web.Response:
         what = errors.refused(refusal)
@@ -201,10 +225,6 @@ class Submissions:
     def _throttle(self, request: web.Request, exceeded: Exceeded) -> web.Response:
         self._door.metrics.callers_refused.labels(reason=exceeded.policy).inc()
         return self._end(request, caller_problems.quota_exceeded(exceeded), outcome="throttled")
-
-    def _answer(self, value: dict[str, Any], kind: str, *, outcome: str, status: int) -> web.Response:
-        self._count(outcome, kind)
-        return answers.document(value, status=status)
 
     def _end(self, request: web.Request, what: Problem, *, outcome: str, kind: str | None = None) -> web.Response:
         self._count(outcome, kind)
@@ -262,10 +282,10 @@ def _ticket_id(ticket: Ticket, client: str, key: str | None) -> TicketId:
     return TicketId(uuid7()) if key is None else idempotent_ticket_id(client, key)
 
 
-def _contents_digest(ticket: Ticket) -> str:
-    """Return a digest of what a ticket says, however it was wrapped: multipart boundaries change by themselves."""
+def _digest(ticket: Ticket, client: str) -> str:
+    """Return a digest of who says what, however it was wrapped: multipart boundaries change by themselves."""
     attributes = orjson.dumps(ticket.attributes, option=orjson.OPT_SORT_KEYS)
-    parts: list[str | bytes] = [ticket.kind, ticket.subject or "", ticket.text, attributes]
+    parts: list[str | bytes] = [client, ticket.kind, ticket.subject or "", ticket.text, attributes]
     for attachment in ticket.attachments:
         parts += [attachment.name, attachment.content_type, attachment.content]
     digest = hashlib.sha256()

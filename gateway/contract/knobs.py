@@ -40,6 +40,7 @@ NAMES: Final = frozenset(
         "fence_patience",
         "fence_retention",
         "handler",
+        "idempotency_expiry",
         "heartbeat",
         "isolation",
         "keys",

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from gateway.contract.text import printable
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Raised with every change of the tables; a store of another version is refused, never guessed at."""
 UPGRADABLE_FROM: Final = 2
 """From this version on, every change has only added tables: such a store gets those that it lacks."""
@@ -193,6 +193,20 @@ node_states: Final = Table(
     Index("node_states_by_time", "at"),
 )
 """What each node last said of itself: its breakers by dependency, its storm guard, its leak hunt."""
+
+submissions: Final = Table(
+    "submissions",
+    metadata,
+    Column("ticket", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("held_until", Float, nullable=False),
+    Column("status", Integer),
+    Column("answer", LargeBinary),
+    Column("expires_at", Float, nullable=False),
+    Index("submissions_by_expiry", "expires_at"),
+)
+"""What doors took in under a key or an id of the client's own. `status` is there once the broker has it."""
 
 
 def storable(text: str | None) -> str | None:

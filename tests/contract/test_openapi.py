@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from gateway import errors, openapi
+from gateway import caller_problems, errors, openapi, repetition_problems
 from gateway.admission import Facts, Refused, Rule, Violation
 from gateway.door import Door
+from gateway.errors import Problem
 from gateway.preflight.vocabulary import Vocabulary
+from gateway.quota import Exceeded, Policy
 from gateway.routes import Routes
 from gateway.settings import DoorSettings
 
@@ -59,6 +61,28 @@ def test_every_rule_has_a_status_that_the_document_knows(rule: Rule) -> None:
     status = errors.refused(refusal).status
 
     assert str(status) in openapi.document()["paths"]["/v1/tickets"]["post"]["responses"]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        caller_problems.key_required(),
+        caller_problems.key_refused(),
+        caller_problems.kind_forbidden("support.ticket"),
+        caller_problems.quota_exceeded(Exceeded(policy=Policy.BYTES, wait=3)),
+        repetition_problems.id_taken(),
+        repetition_problems.in_flight(1.5),
+        repetition_problems.key_reused(),
+        repetition_problems.store_unavailable(),
+    ],
+    ids=lambda problem: problem.code,
+)
+def test_every_answer_to_a_submission_is_described(problem: Problem) -> None:
+    answer = openapi.document()["paths"]["/v1/tickets"]["post"]["responses"][str(problem.status)]
+
+    assert "application/problem+json" in answer["content"]
+    assert (problem.retry_after is None) or "Retry-After" in answer["headers"]
+    assert set(problem.headers) <= set(answer.get("headers", ()))
 
 
 def test_a_problem_document_has_the_members_that_are_described() -> None:

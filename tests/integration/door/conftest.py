@@ -48,16 +48,19 @@ def file_prefix() -> str:
 
 @pytest.fixture
 def start(programs: Programs, broker: EmbeddedBroker, file_prefix: str, tmp_path: Path) -> StartDoor:
-    """Starts a door of the test's own with empty queues, on the shared broker unless another URL is given."""
+    """Starts a door of the test's own with emptied queues, on the shared broker unless another URL is given."""
 
-    async def starting(broker_url: str | None = None, prefix: str | None = None, **settings: str) -> RunningDoor:
+    async def starting(
+        broker_url: str | None = None, prefix: str | None = None, *, emptied: bool = True, **settings: str
+    ) -> RunningDoor:
         url, name = broker_url or broker.url, prefix or file_prefix
         # In a thread, because a line to the broker may run in this loop.
         door = await asyncio.to_thread(
             lambda: start_door(programs, broker_url=url, prefix=name, data=tmp_path / "data", **settings)
         )
-        await door.take()
-        await door.take(door.topology.journal_queue)
+        if emptied:
+            await door.take()
+            await door.take(door.topology.journal_queue)
         return door
 
     return starting

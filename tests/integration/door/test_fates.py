@@ -47,18 +47,6 @@ async def test_a_deleted_queue_means_503_and_is_declared_again_never_a_false_202
         assert await door.queued() == 1
 
 
-async def test_a_repetition_is_accepted_again_only_once_the_broker_has_it_again(door: RunningDoor) -> None:
-    await soon(door.is_ready)
-    first = await soon(lambda: _accepted_id(door, "twice"))
-    await _delete(door, door.topology.lane_queue(Lane.WORK))
-    await soon(lambda: _exists(door, door.topology.lane_queue(Lane.WORK)))
-
-    again = await soon(lambda: _accepted_id(door, "twice"))
-
-    assert again == first
-    assert {message.correlation_id for message in await door.take()} == {first}
-
-
 async def test_a_new_queue_settles_before_its_confirms_are_trusted(start: StartDoor, prefix: str) -> None:
     async with await start(prefix=prefix, queue_settle="60s") as door:
         answer = await door.submit()

@@ -128,6 +128,30 @@ async def test_a_ticket_is_there_for_the_client_that_submitted_it_and_404_for_ot
     assert _without_names(not_mine) == _without_names(nobodys)
 
 
+async def test_the_id_of_another_clients_ticket_is_taken_whatever_it_says(door: RunningDoor, keys: KeyFile) -> None:
+    ours, theirs = keys.add("ours"), keys.add("theirs")
+    await _known(door, theirs)
+    ticket = {**TICKET, "id": f"order-{uuid4().hex}"}
+    await door.take()
+
+    answers = [await door.submit(ticket, **bearing(key)) for key in (ours, theirs, ours)]
+
+    assert [answer.status for answer in answers] == [202, 409, 202]
+    assert _is_problem(answers[1], 409, "id-taken")
+    assert await door.queued() == 1
+
+
+async def test_the_same_key_of_two_clients_is_two_tickets(door: RunningDoor, keys: KeyFile) -> None:
+    ours, theirs = keys.add("ours"), keys.add("theirs")
+    await _known(door, theirs)
+    key = uuid4().hex
+
+    answers = [await door.submit(Idempotency_Key=key, **bearing(each)) for each in (ours, theirs)]
+
+    assert [answer.status for answer in answers] == [202, 202]
+    assert answers[0].document["id"] != answers[1].document["id"]
+
+
 def _without_names(answer: Answer) -> dict[str, object]:
     return {name: value for name, value in answer.document.items() if name not in {"request_id", "instance"}}
 

@@ -62,6 +62,17 @@ def test_copies_of_one_message_run_once_and_the_journal_shows_it(house: House) -
     assert len(house.starts("copied")) == 1
 
 
+def test_an_id_that_is_sent_again_tells_where_its_ticket_stands_now(house: House) -> None:
+    first = house.submit("good", "known-by-id", "the same")
+    assert first.body["state"] == "accepted"
+    house.until("known-by-id", "done")
+
+    again = house.submit("good", "known-by-id", "the same")
+
+    assert (again.status, again.body["state"]) == (202, "done")
+    assert len(house.starts("known-by-id")) == 1
+
+
 def test_repeated_idempotency_key_is_one_ticket_and_one_execution(house: House) -> None:
     answers = [house.submit("good", None, "the same", Idempotency_Key="order-66") for _ in range(3)]
     assert [answer.status for answer in answers] == [202, 202, 202]

@@ -46,12 +46,14 @@ async def test_a_store_of_the_version_before_gets_the_tables_that_it_lacks(tmp_p
     async with store.writing() as transaction:
         await transaction.execute(sa.insert(tables.spooled).values(path="kept", at=1.0, source="s", error="e"))
         await transaction.run_sync(tables.node_states.drop)
+        await transaction.run_sync(tables.submissions.drop)
         await transaction.execute(sa.update(tables.schema).values(version=tables.UPGRADABLE_FROM))
     await store.close()
     opened = await asyncio.gather(*(Store.open(_url(tmp_path)) for _ in range(3)))
     async with opened[0].reading() as transaction:
         assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
         assert (await transaction.execute(sa.select(tables.node_states))).all() == []
+        assert (await transaction.execute(sa.select(tables.submissions))).all() == []
         assert (await transaction.scalars(sa.select(tables.spooled.c.path))).all() == ["kept"]
     for store in opened:
         await store.close()
