@@ -125,12 +125,26 @@ class Watch:
             logs.event(log, "queues_declared", new=len(new), settled_in=self._settle)
 
     async def _look(self, connection: AbstractConnection) -> None:
+        # Beside the looks: eighty answers of a busy broker may take longer than the door may be blind.
+        declaring: list[asyncio.Task[None]] = []
+        try:
+            await self._look_on(connection, declaring)
+        finally:
+            for task in declaring:
+                task.cancel()
+            await asyncio.gather(*declaring, return_exceptions=True)
+
+    async def _look_on(self, connection: AbstractConnection, declaring: list[asyncio.Task[None]]) -> None:
         channel = await broker.open_channel(connection)
         lanes = [self._topology.lane_queue(lane) for lane in Lane]
         for look in itertools.count(1):
-            if look % _DECLARE_EVERY == 0 or self._look_now.is_set():
+            if self._look_now.is_set():
                 self._look_now.clear()
                 await self._declare(connection)
+            elif look % _DECLARE_EVERY == 0 and not declaring:
+                declaring.append(asyncio.create_task(self._declare(connection)))
+            while declaring and declaring[0].done():
+                declaring.pop(0).result()
             found = await broker.depths(channel, lanes)
             self._queued = sum(depth.messages for depth in found)
             self._metrics.queued.set(self._queued)

@@ -94,6 +94,8 @@ class Proxy:
         self._swallowing: set[Swallowing] = set()
         self.port = 0
         self.refusing = False
+        self.latency = 0.0
+        """Seconds that each piece waits on its way."""
         self.connections = 0
         self.forwarded = dict.fromkeys(Direction, 0)
         """Bytes passed on so far, by direction; what is held is not counted."""
@@ -192,6 +194,7 @@ class Proxy:
         swallowing: Swallowing | None = None,
     ) -> None:
         while data := await reader.read(65536):
+            await asyncio.sleep(self.latency)
             await self._gates[direction].wait()
             if swallowing is not None:
                 data = swallowing.feed(data)

@@ -10,7 +10,7 @@ from gateway.contract.topology import Lane
 from gateway.embedded import EmbeddedBroker
 from tests.integration.door.conftest import StartDoor
 from tests.integration.door.running import TICKET, Answer, RunningDoor
-from tests.support.proxy import TO_CLIENT, Proxy
+from tests.support.proxy import TO_BROKER, TO_CLIENT, Proxy
 from tests.support.waiting import soon
 
 DEADLINE = "1s"
@@ -279,3 +279,19 @@ async def test_an_alarm_is_seen_before_anybody_has_submitted_anything(
             assert (await door.submit()).document["reason"] == "blocked"
         finally:
             await asyncio.to_thread(frail_broker.clear_memory_alarm)
+
+
+async def test_a_broker_that_is_slow_to_answer_does_not_blind_the_door(
+    start: StartDoor, broker: EmbeddedBroker
+) -> None:
+    async with Proxy(broker.url) as line, await start(broker_url=line.url, drain_grace="500ms") as door:
+        await soon(door.is_ready)
+        line.latency = 0.05  # each question takes twice this, and there are eighty when everything is declared anew
+        before = line.forwarded[TO_BROKER]
+        reddened = []
+        while line.forwarded[TO_BROKER] < before + 12_000:
+            if await door.is_red():
+                reddened.append(await door.ask("GET", "/readyz"))
+            await asyncio.sleep(0.1)
+
+    assert [answer.text for answer in reddened] == []

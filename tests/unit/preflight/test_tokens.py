@@ -115,6 +115,59 @@ def test_an_exact_count_of_any_repeated_pattern_is_exact(
     assert not counted.exact or counted.tokens == whole
 
 
+_RUNS = st.sampled_from(
+    [
+        "a",
+        "A",
+        "7",
+        " ",
+        "\n",
+        "\t",
+        "'",
+        "/",
+        ".",
+        "é",
+        "中",
+        "か",
+        "한",
+        "👍🏽",
+        "e\u0301",
+        "\u200b",
+        "\x01",
+        "ab1",
+        "=-",
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_long_runs_among_ordinary_text_are_counted_exactly_or_within_the_bounds(
+    vocabulary: Vocabulary, data: st.DataObject
+) -> None:
+    text = ""
+    for _ in range(data.draw(st.integers(1, 3))):
+        text += data.draw(st.sampled_from([*ORDINARY.values()]))[: data.draw(st.integers(0, 9_000))]
+        run = data.draw(_RUNS)
+        text += run * (data.draw(st.integers(1, 40_000)) // len(run))
+    whole = _whole(text, vocabulary)
+    counted = _counted(text, vocabulary, cap=min(whole, utf8_size(text) - 1))
+    assert counted.at_least <= whole <= counted.at_most
+    assert not counted.exact or counted.tokens == whole
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 500_000, "Ab" * 250_000, "\n" * 500_000, "=" * 500_000], ids=lambda text: text[:2]
+)
+def test_half_a_million_letters_without_a_place_to_cut_are_within_the_bounds(
+    text: str, each_vocabulary: Vocabulary
+) -> None:
+    whole = _whole(text, each_vocabulary)
+    counted = _counted(text, each_vocabulary, cap=min(whole + 3_000, 499_999))
+    assert counted.at_least <= whole <= counted.at_most
+    assert counted.at_most - counted.at_least <= 0.011 * whole + 2
+
+
 def test_a_text_with_no_more_bytes_than_the_cap_is_not_counted() -> None:
     class NeverAsked:
         encoding = None
