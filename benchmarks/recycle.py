@@ -177,7 +177,7 @@ def _no_ops(house: House, items: int, runs: str) -> float:
 def _refills(house: House, kills: int) -> list[float]:
     """Kill workers while items wait, and return the seconds from each death to the first run of a new one, sorted."""
     for number in range(kills * 20 + 50):
-        house.submit(f"refill-{number}", "good")
+        house.submit(f"refill-{number}", "slow")
     node = house.node(workers=_WORKERS)
     refills = []
     try:

@@ -50,9 +50,9 @@ QUICK: Final = Scale(
     hostile=2000,
     generated=1000,
     restarts=3,
-    recycle_runs=500,
-    recycled_items=1400,
-    kills=20,
+    recycle_runs=100,
+    recycled_items=400,
+    kills=10,
 )
 FULL: Final = Scale(
     pairs=5,
