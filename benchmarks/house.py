@@ -171,8 +171,14 @@ class House:
     def _ask(self, method: str, path: str, body: str | None) -> tuple[int, dict[str, Any]]:
         if self._door is None:
             self._door = http.client.HTTPConnection("127.0.0.1", self.door_port, timeout=30)
-        self._door.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        response = self._door.getresponse()
+        headers = {"Content-Type": "application/json"} if body else {}
+        try:
+            self._door.request(method, path, body, headers)
+            response = self._door.getresponse()
+        except ConnectionError:  # idle for longer than the door keeps a connection; tickets here have ids of their own
+            self._door.close()
+            self._door.request(method, path, body, headers)
+            response = self._door.getresponse()
         return response.status, json.loads(response.read())
 
 
