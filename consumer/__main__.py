@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,8 @@ from consumer.session import BrokerUnreachable, Session
 from consumer.settings import Isolation, Settings, SettingsInvalid, describe, load
 from consumer.signals import Signals
 from consumer.supervisor import Supervisor
-from gateway.contract import kind_limits, logs
+from gateway.contract import kind_limits, logs, rules
+from gateway.contract.kind_limits import KindLimits
 from gateway.contract.logs import event
 from gateway.contract.topology import Lane
 
@@ -75,7 +75,8 @@ def _executor(settings: Settings) -> Executor:
         "max_tokens": settings.max_tokens,
         "max_attachments": settings.max_attachments,
         "encoding": settings.encoding,
-        "kinds": {kind: asdict(own) for kind, own in kind_limits.read(settings.kinds).items()},
+        "rules": {str(rule): mode.value for rule, mode in rules.read(settings.rules).items()},
+        "kinds": {kind: _plain(own) for kind, own in kind_limits.read(settings.kinds).items()},
     }
     if settings.isolation is Isolation.INLINE:
         from consumer.inline import Inline  # noqa: PLC0415  brings the preflight, which else lives in the mold
@@ -90,6 +91,10 @@ def _executor(settings: Settings) -> Executor:
         recycle=Limits(runs=settings.recycle_runs, rss=settings.recycle_rss),
         hunt=settings.leak_hunt,
     )
+
+
+def _plain(own: KindLimits) -> dict[str, Any]:
+    return {**own.numbers, "rules": {str(rule): mode.value for rule, mode in own.rules.items()}}
 
 
 async def _serve(settings: Settings, executor: Executor, again: Callable[[], Settings]) -> int:

@@ -116,7 +116,7 @@ def _changes(kind: str, table: Any, default: Policy) -> tuple[dict[str, Any], li
             else:
                 changes[key] = _spend(value, default.max_spend) if key == "max_spend" else _value(key, value)
         except (ValueError, TypeError) as error:
-            mistakes.append(f'kinds."{kind}".{key}: {error}')
+            mistakes += [f'kinds."{kind}".{key}: {line}' for line in str(error).splitlines()]
     return changes, mistakes
 
 

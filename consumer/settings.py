@@ -19,7 +19,7 @@ from consumer.briefing import HardLimits
 from consumer.policy import Policies, Policy
 from consumer.probe import Probe
 from consumer.storm import OnStorm, Rule
-from gateway.contract import knobs
+from gateway.contract import knobs, rules
 from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.topology import Lane, Topology
 
@@ -140,6 +140,10 @@ class Settings(BaseSettings):
     max_tokens: int = Field(128000, ge=1, description="the same: tokens")
     max_attachments: int = Field(10, ge=0, description="the same: attachments")
     encoding: str = Field("o200k_base", description="vocabulary that tokens are counted with")
+    rules: dict[str, Any] = Field(
+        default_factory=dict,
+        description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
+    )
     kinds: dict[str, Any] = Field(
         default_factory=dict, description='policies by kind, [kinds."support.ticket"] in the file'
     )
@@ -288,6 +292,10 @@ def contradictions(settings: Settings) -> list[str]:
                 f"a run deadline of {longest:g} s is too near to the broker's acknowledgement timeout of"
                 f" {settings.ack_timeout:g} s: shorten it, or raise consumer_timeout there and LAZARETTO_ACK_TIMEOUT"
             )
+    try:
+        rules.read(settings.rules)
+    except ValueError as error:
+        found += [f"rules: {line}" for line in str(error).splitlines()]
     try:
         _ = settings.probe
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The decision at the door: measured facts and limits in, Admitted or Refused out.
 
-Owns the names of the rules, their stages, the limits and what a violation says. Pure: no I/O, no clock, and nothing
-but the standard library and the contract, so that the door, the consumer's preflight and a reviewer's "what if" decide
-alike.
+Owns the limits and what a violation says; the names of the rules are the contract's. Pure: no I/O, no clock, and
+nothing but the standard library and the contract, so that the door, the consumer's preflight and a reviewer's "what if"
+decide alike.
 """
 
 from __future__ import annotations
@@ -12,92 +12,24 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
 
 from gateway.contract.kind_limits import KindLimits
+from gateway.contract.rules import DEFAULTS, SOFT, Mode, Rule, Stage, softer
 
+__all__ = [
+    "Admitted",
+    "AttachmentFacts",
+    "Confidence",
+    "Facts",
+    "Limits",
+    "Mode",
+    "Refused",
+    "Rule",
+    "Stage",
+    "TokenCount",
+    "Violation",
+    "decide",
+    "too_large",
+]
 
-@unique
-class Stage(StrEnum):
-    """The checks in order of their cost; an answer names the violations of the first stage that fails."""
-
-    SIZE = "size"
-    CONTENT_TYPE = "content_type"
-    ENCODING = "encoding"
-    JSON = "json"
-    ATTACHMENTS = "attachments"
-    TOKENS = "tokens"
-
-
-@unique
-class Rule(StrEnum):
-    """Everything the door can say no to, by the name clients, metrics and the refusal record use."""
-
-    BODY_TOO_LARGE = "body_too_large"
-    BODY_TOO_SLOW = "body_too_slow"
-    BODY_BROKEN = "body_broken"
-
-    UNSUPPORTED_CONTENT_TYPE = "unsupported_content_type"
-    UNSUPPORTED_CONTENT_ENCODING = "unsupported_content_encoding"
-    BROKEN_CONTENT_ENCODING = "broken_content_encoding"
-
-    EMPTY = "empty"
-    UNSUPPORTED_CHARSET = "unsupported_charset"
-    CHARSET_MISMATCH = "charset_mismatch"
-    CHARSET_UNDECLARED = "charset_undeclared"
-    UNDECODABLE = "undecodable"
-    INVALID_UTF8 = "invalid_utf8"
-    BINARY = "binary"
-    NUL = "nul"
-    LOSSY_TEXT = "lossy_text"
-    CONTROL_CHARACTERS = "control_characters"
-
-    JSON_MALFORMED = "json_malformed"
-    JSON_INVALID_UTF8 = "json_invalid_utf8"
-    JSON_BOM = "json_bom"
-    JSON_LONE_SURROGATE = "json_lone_surrogate"
-    JSON_DUPLICATE_KEY = "json_duplicate_key"
-    JSON_NESTING = "json_nesting"
-    JSON_KEYS = "json_keys"
-    JSON_INTEGER_RANGE = "json_integer_range"
-    JSON_NUMBER_RANGE = "json_number_range"
-    UNKNOWN_MEMBER = "unknown_member"
-    MISSING_MEMBER = "missing_member"
-    MEMBER_TYPE = "member_type"
-    KIND_INVALID = "kind_invalid"
-    ID_INVALID = "id_invalid"
-    MULTIPART_MALFORMED = "multipart_malformed"
-
-    TOO_MANY_ATTACHMENTS = "too_many_attachments"
-    ATTACHMENT_TOO_LARGE = "attachment_too_large"
-    ATTACHMENT_TYPE = "attachment_type"
-    ATTACHMENT_CONTENT = "attachment_content"
-
-    TOO_MANY_TOKENS = "too_many_tokens"
-
-    @property
-    def stage(self) -> Stage:
-        """The stage this rule belongs to."""
-        return _STAGE[self]
-
-
-_STAGE_BEGINS = {
-    Rule.BODY_TOO_LARGE: Stage.SIZE,
-    Rule.UNSUPPORTED_CONTENT_TYPE: Stage.CONTENT_TYPE,
-    Rule.EMPTY: Stage.ENCODING,
-    Rule.JSON_MALFORMED: Stage.JSON,
-    Rule.TOO_MANY_ATTACHMENTS: Stage.ATTACHMENTS,
-    Rule.TOO_MANY_TOKENS: Stage.TOKENS,
-}
-
-
-def _stages_in_order_of_definition() -> dict[Rule, Stage]:
-    stages: dict[Rule, Stage] = {}
-    stage = Stage.SIZE
-    for rule in Rule:
-        stage = _STAGE_BEGINS.get(rule, stage)
-        stages[rule] = stage
-    return stages
-
-
-_STAGE = _stages_in_order_of_definition()
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
 
 
@@ -148,11 +80,17 @@ class TokenCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachmentFacts:
-    """What was measured of one attachment. The name is for showing only and never a path."""
+    """What was measured of one attachment. The name is for showing only and never a path.
+
+    `content_type` is as declared, `sniffed` what its first bytes say (None: nothing known); `fits` is False when they
+    say something else.
+    """
 
     name: str
     content_type: str
     bytes: int
+    sniffed: str | None = None
+    fits: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +117,8 @@ class Facts:
 class Limits:
     """What the door lets in. Sizes in bytes of content (inflated), tokens of the configured vocabulary.
 
-    `attachment_types` are media types, where `*` stands for any subtype or any type. `control_characters_allowed`
-    names the kinds whose text may be full of control characters (FIX logs separate fields with 0x01). `kinds` has what
-    differs for some kinds; all else is as said here.
+    `attachment_types` are media types, where `*` stands for any subtype or any type. `rules` has the modes that are not
+    as they are by default. `kinds` has what differs for some kinds; all else is as said here.
     """
 
     max_body_bytes: int = 524_288
@@ -193,7 +130,7 @@ class Limits:
     max_json_keys: int = 50_000
     max_json_depth: int = 128
     accept_detected: bool = False
-    control_characters_allowed: frozenset[str] = field(default_factory=frozenset)
+    rules: Mapping[Rule, Mode] = field(default_factory=dict)
     kinds: Mapping[str, KindLimits] = field(default_factory=dict)
 
     def of(self, kind: str | None) -> Limits:
@@ -212,15 +149,48 @@ class Limits:
             max_attachment_bytes=widest(self.max_attachment_bytes, (one.max_body_bytes for one in mine)),
             max_tokens=widest(self.max_tokens, (one.max_tokens for one in mine)),
             max_attachments=widest(self.max_attachments, (one.max_attachments for one in mine)),
+            rules=self._rules_of(kind),
         )
+
+    def mode(self, rule: Rule) -> Mode:
+        """How strictly `rule` is taken."""
+        return self.rules.get(rule, DEFAULTS[rule])
+
+    @property
+    def waived(self) -> frozenset[Rule]:
+        """Rules that refuse nothing."""
+        return frozenset(rule for rule in SOFT if self.mode(rule) is not Mode.ENFORCE)
+
+    def softened(self, mode: Mode) -> Limits:
+        """The same with every rule that may be softened in `mode`, for all kinds: what was let in can then be read."""
+        kinds = {kind: replace(own, rules={}) for kind, own in self.kinds.items()}
+        return replace(self, rules=dict.fromkeys(SOFT, mode), kinds=kinds)
+
+    def _rules_of(self, kind: str | None) -> Mapping[Rule, Mode]:
+        if kind is not None:
+            return {**self.rules, **self.kinds[kind].rules}
+        found = dict(self.rules)
+        for own in self.kinds.values():
+            found |= {rule: softer(mode, found.get(rule, DEFAULTS[rule])) for rule, mode in own.rules.items()}
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """Nothing speaks against it. `marked` are rules whose limit lies inside an estimate's margin."""
+    """Nothing that is enforced speaks against it.
+
+    `marked` are rules whose limit lies inside an estimate's margin, `observed` is what would refuse it if the rule were
+    enforced.
+    """
 
     facts: Facts
     marked: tuple[Rule, ...] = ()
+    observed: tuple[Violation, ...] = ()
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of all rules that it may be said to break, each once."""
+        return tuple(dict.fromkeys((*self.marked, *(violation.rule.value for violation in self.observed))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,15 +211,23 @@ def decide(facts: Facts, limits: Limits) -> Admitted | Refused:
     """Judge the stages in order of cost and stop at the first that fails.
 
     A token count refuses only when its lower bound is over the cap; when only its upper bound is, the input is
-    admitted and marked (G3).
+    admitted and marked (G3). Rules that are off are passed over, and those that are observed refuse nothing (G6).
     """
-    violations = (*facts.findings, *_size(facts, limits), *_attachments(facts, limits), *_tokens(facts, limits))
+    found = (*facts.findings, *_size(facts, limits), *_attachments(facts, limits), *_tokens(facts, limits))
+    violations = [violation for violation in found if limits.mode(violation.rule) is Mode.ENFORCE]
     if violations:
         first = min((violation.rule.stage for violation in violations), key=_ORDER.__getitem__)
         failing = tuple(violation for violation in violations if violation.rule.stage is first)
         return Refused(stage=first, violations=failing, facts=facts)
-    in_margin = facts.tokens is not None and facts.tokens.at_most > limits.max_tokens
-    return Admitted(facts=facts, marked=(Rule.TOO_MANY_TOKENS,) if in_margin else ())
+    observed = tuple(violation for violation in found if limits.mode(violation.rule) is Mode.OBSERVE)
+    marked = (Rule.TOO_MANY_TOKENS,) if _in_margin(facts, limits) else ()
+    return Admitted(facts=facts, marked=marked, observed=observed)
+
+
+def _in_margin(facts: Facts, limits: Limits) -> bool:
+    count = facts.tokens
+    is_on = limits.mode(Rule.TOO_MANY_TOKENS) is not Mode.OFF
+    return is_on and count is not None and count.at_least <= limits.max_tokens < count.at_most
 
 
 def too_large(*, limit: int, actual: int, message: str) -> Violation:
@@ -301,7 +279,20 @@ def _attachments(facts: Facts, limits: Limits) -> list[Violation]:
                     actual=attachment.content_type,
                 ),
             )
+        if not attachment.fits:
+            violations.append(_mismatch(attachment, pointer))
     return violations
+
+
+def _mismatch(attachment: AttachmentFacts, pointer: str) -> Violation:
+    found = attachment.sniffed or "something else"
+    return Violation(
+        rule=Rule.ATTACHMENT_MISMATCH,
+        message=f"the attachment is declared as {attachment.content_type}, its first bytes are those of {found}",
+        pointer=f"{pointer}/content_type",
+        limit=attachment.content_type,
+        actual=attachment.sniffed,
+    )
 
 
 def _fits(content_type: str, pattern: str) -> bool:

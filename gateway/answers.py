@@ -10,9 +10,11 @@ from aiohttp import web
 
 from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import TicketState
+from gateway.errors import violation_document
 from gateway.preflight.examination import Passed
 from gateway.station.store import TicketStatus
 
+_MOST_OBSERVED: Final = 64
 _IN_WORDS: Final = {
     TicketState.ACCEPTED: "We have it; it waits for its turn.",
     TicketState.RUNNING: "It is being worked on.",
@@ -48,6 +50,8 @@ def receipt(ticket: str | None, admission: Admission, received: float, passed: P
         checks["warnings"] = list(passed.admission.facts.warnings)
     if passed.admission.marked:
         checks["marked"] = [rule.value for rule in passed.admission.marked]
+    if passed.admission.observed:
+        checks["observed"] = [violation_document(violation) for violation in passed.admission.observed[:_MOST_OBSERVED]]
     if ticket is None:
         return {"admissible": True, "kind": passed.ticket.kind, "checks": checks}
     return {

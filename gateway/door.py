@@ -14,7 +14,7 @@ from gateway.admission import Limits
 from gateway.certificate import Certificate
 from gateway.clients import Clients
 from gateway.confirm_channel import Fate
-from gateway.contract import kind_limits, logs
+from gateway.contract import kind_limits, logs, rules
 from gateway.metrics import Metrics
 from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
@@ -55,6 +55,7 @@ class Door:
             max_attachments=settings.max_attachments,
             max_attachment_bytes=settings.max_body_bytes,
             accept_detected=settings.accept_detected,
+            rules=rules.read(settings.rules),
             kinds=kind_limits.read(settings.kinds),
         )
         self.examiner = Examiner(self.limits, vocabulary, seconds=EXAMINATION_SECONDS)

@@ -10,6 +10,7 @@ from gateway import __version__
 from gateway.contract import kind_limits
 from gateway.contract.ids import KIND_PATTERN, TICKET_ID_PATTERN
 from gateway.contract.outcomes import TicketState
+from gateway.contract.rules import Mode
 from gateway.preflight.encoding import CharsetSource
 
 _REFUSALS: Final = {
@@ -219,8 +220,10 @@ def _schemas() -> dict[str, Any]:
             "charset_source": {"enum": [source.value for source in CharsetSource]},
             "warnings": {"type": "array", "items": _TEXT},
             "marked": {"type": "array", "items": _TEXT},
+            "observed": {"type": "array", "items": _ref("Violation")},
         },
     )
+    modes = {"type": "object", "additionalProperties": {"enum": [mode.value for mode in Mode]}}
     violation = _object(
         {
             "rule": _TEXT,
@@ -236,6 +239,7 @@ def _schemas() -> dict[str, Any]:
     attachment = _object({"name": _TEXT}, {"content_type": _TEXT, "content": _TEXT, "content_base64": _TEXT})
     return {
         "Any": {"type": "object"},
+        "Violation": violation,
         "Ticket": {
             **_object(
                 {"body": _TEXT},
@@ -295,8 +299,9 @@ def _schemas() -> dict[str, Any]:
                 },
                 "kinds": {
                     "type": "object",
-                    "additionalProperties": _object({}, dict.fromkeys(sorted(kind_limits.KEYS), _COUNT)),
+                    "additionalProperties": _object({}, {**dict.fromkeys(kind_limits.NUMBERS, _COUNT), "rules": modes}),
                 },
+                "rules": modes,
             }
         ),
         "Health": _object({"alive": {"const": True}}),
@@ -311,6 +316,10 @@ def _schemas() -> dict[str, Any]:
                 "request_id": _TEXT,
                 "retryable": _TRUTH,
             },
-            {"reason": _TEXT, "violations": {"type": "array", "items": violation}, "checks": {"type": "object"}},
+            {
+                "reason": _TEXT,
+                "violations": {"type": "array", "items": _ref("Violation")},
+                "checks": {"type": "object"},
+            },
         ),
     }

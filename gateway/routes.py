@@ -3,11 +3,12 @@
 Owns the table of routes and the answers to questions. Taking tickets in is `gateway.submission`.
 """
 
-from dataclasses import asdict
+from collections.abc import Mapping
 
 from aiohttp import web
 
 from gateway import answers, errors, openapi
+from gateway.admission import Mode, Rule
 from gateway.callers import CALLER
 from gateway.contract.ids import is_ticket_id
 from gateway.door import Door
@@ -65,11 +66,13 @@ class Routes:
                 "content_encodings": ["identity", "gzip", "deflate"],
                 "body_deadline_seconds": self._door.settings.body_deadline,
                 "kinds": {
-                    kind: {name: limit for name, limit in asdict(own).items() if limit is not None}
+                    kind: {**own.numbers, **({"rules": _told(own.rules)} if own.rules else {})}
                     for kind, own in limits.kinds.items()
+                    if own.numbers or own.rules
                 },
                 "idempotency_expiry_seconds": self._door.repetitions.keep,
                 "idempotency_in_flight_seconds": self._door.repetitions.lease,
+                "rules": _told({rule: limits.mode(rule) for rule in Rule}),
             }
         )
 
@@ -98,3 +101,7 @@ class Routes:
     async def description(self, _: web.Request) -> web.StreamResponse:
         """The description of all this."""
         return answers.document(openapi.document())
+
+
+def _told(modes: Mapping[Rule, Mode]) -> dict[str, str]:
+    return {rule.value: mode.value for rule, mode in modes.items()}

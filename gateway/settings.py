@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from yarl import URL
 
 from gateway.client_address import networks
-from gateway.contract import kind_limits, knobs
+from gateway.contract import kind_limits, knobs, rules
 from gateway.contract.topology import Topology
 
 MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
@@ -227,6 +227,10 @@ class DoorSettings(_Shared):
     vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
     vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
     max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
+    rules: dict[str, Any] = Field(
+        default_factory=dict,
+        description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
+    )
     kinds: dict[str, Any] = Field(
         default_factory=dict,
         description='limits and policies by kind, [kinds."support.ticket"] in the file; a door reads the limits',
@@ -256,6 +260,10 @@ class DoorSettings(_Shared):
             )
         if bool(self.tls_certificate) != bool(self.tls_key):
             problems.append("LAZARETTO_TLS_CERTIFICATE, LAZARETTO_TLS_KEY: set both or none")
+        try:
+            rules.read(self.rules)
+        except ValueError as error:
+            problems += [f"rules: {line}" for line in str(error).splitlines()]
         try:
             sizes = [own.max_body_bytes or 0 for own in kind_limits.read(self.kinds).values()]
         except ValueError as error:
@@ -327,7 +335,11 @@ def help_text(model: type[_Shared]) -> str:
     ]
     for name, info in model.model_fields.items():
         default = (
-            _shown(info.default) if info.default_factory is None else "none" if name == "kinds" else "this machine's"
+            _shown(info.default)
+            if info.default_factory is None
+            else "none"
+            if info.annotation is not str
+            else "this machine's"
         )
         lines.append(f"  {knobs.PREFIX}{name.upper()} [{_unit(info.annotation, info.metadata)}, default {default}]")
         lines.append(f"      {info.description}")

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from gateway import answers, caller_problems, errors, repetition_problems
 from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, StoreDown
-from gateway.admission import Facts, Refused, Rule
+from gateway.admission import Admitted, Mode, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
 from gateway.callers import CALLER
 from gateway.clients import Meter
@@ -134,7 +134,7 @@ class Submissions:
     async def _passed(
         self, request: web.Request, body: Body, key: str | None, passed: Passed, *, publish: bool
     ) -> web.StreamResponse:
-        ticket, facts, caller = passed.ticket, passed.admission.facts, request[CALLER]
+        ticket, caller = passed.ticket, request[CALLER]
         if not caller.may_submit(ticket.kind):
             self._door.metrics.callers_refused.labels(reason="kind").inc()
             forbidden = caller_problems.kind_forbidden(ticket.kind)
@@ -144,12 +144,8 @@ class Submissions:
                 "The ticket has an id of its own, which already makes a repetition safe: send the id or the key."
             )
             return self._end(request, wrong, outcome="refused", kind=ticket.kind)
-        for rule in passed.admission.marked:
-            self._door.metrics.refusals.labels(rule=rule, mode="margin").inc()
-        if facts.tokens is not None:
-            self._door.metrics.tokens.observe(facts.tokens.tokens)
         received = time.time()
-        admission = _admission(facts, caller.client, received)
+        admission = _admission(passed.admission, caller.client, received)
         if not publish:
             self._count("checked", ticket.kind)
             return answers.document(answers.receipt(None, admission, received, passed))
@@ -168,6 +164,8 @@ class Submissions:
         outcome = await self._door.acceptance.accept(envelope, document, digest=digest, strict=key is not None)
         match outcome:
             case Accepted():
+                if not outcome.again:
+                    self._measure(passed.admission)
                 return await self._accepted(envelope, outcome, named=ticket.id is not None)
             case NotAccepted():
                 return self._end(request, _closed(outcome.fate), outcome="unavailable", kind=ticket.kind)
@@ -201,13 +199,21 @@ class Submissions:
             found = None
         return {} if found is None else {"state": found.state.value}
 
+    def _measure(self, admission: Admitted) -> None:
+        for rule in admission.marked:
+            self._door.metrics.refusals.labels(rule=rule, mode="margin").inc()
+        for violation in admission.observed:
+            self._door.metrics.refusals.labels(rule=violation.rule, mode=Mode.OBSERVE).inc()
+        if admission.facts.tokens is not None:
+            self._door.metrics.tokens.observe(admission.facts.tokens.tokens)
+
     def _refuse(self, request: web.Request, refusal: Refused, *, body: bytes | None, publish: bool) -> web.Response:
         what = errors.refused(refusal)
         if not publish:  # a dry run turned nobody away: nothing to review
             return self._end(request, what, outcome="checked")
         kind = refusal.facts.kind or _kind_beside(request)
         for violation in refusal.violations:
-            self._door.metrics.refusals.labels(rule=violation.rule, mode="enforce").inc()
+            self._door.metrics.refusals.labels(rule=violation.rule, mode=Mode.ENFORCE).inc()
         self._door.tickets.refuse(
             Refusal(
                 request_id=request[REQUEST_ID],
@@ -295,7 +301,8 @@ def _digest(ticket: Ticket, client: str) -> str:
     return digest.hexdigest()
 
 
-def _admission(facts: Facts, client: str, now: float) -> Admission:
+def _admission(admitted: Admitted, client: str, now: float) -> Admission:
+    facts = admitted.facts
     return Admission(
         bytes=facts.bytes,
         charset=facts.charset or "utf-8",
@@ -304,4 +311,5 @@ def _admission(facts: Facts, client: str, now: float) -> Admission:
         attachments=len(facts.attachments),
         client=client,
         admitted_at=now,
+        marked=admitted.rules,
     )

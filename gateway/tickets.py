@@ -165,6 +165,7 @@ class Tickets:
                     "tokens": facts.tokens,
                     "exact": facts.exact,
                     "attachments": facts.attachments,
+                    **({"marked": list(facts.marked)} if facts.marked else {}),
                 },
             )
         )

@@ -10,7 +10,9 @@ from typing import Any
 from consumer.handler import Attachment, Ticket
 from consumer.pipe import MAX_NUMBER, Measured, Order
 from gateway import preflight
+from gateway.contract import rules
 from gateway.contract.kind_limits import KindLimits
+from gateway.contract.rules import Mode
 from gateway.contract.text import clip
 from gateway.preflight import Limits, Passed, Refused, Submission, Violation, Vocabulary
 from gateway.preflight.inflation import Coding, inflate
@@ -87,18 +89,23 @@ class Reader:
             submission = Submission(
                 body=plain, content_type=submission.content_type, kind=submission.kind, charset=submission.charset
             )
-        reading = preflight.parse_ticket(submission, self._limits.of(order.kind))
+        # The door has judged by its own rules; what can be read, it has let in.
+        reading = preflight.parse_ticket(submission, self._limits.softened(Mode.OFF).of(order.kind))
         return _inadmissible(reading.findings) if reading.ticket is None else _for_handler(order, reading.ticket)
 
 
 def limits_from(values: Mapping[str, Any]) -> Limits:
     """Return `Limits` with these fields, as JSON has them; raises TypeError for one that there is not."""
     known = dict(values)
-    for name, kind in (("attachment_types", tuple), ("control_characters_allowed", frozenset)):
-        if name in known:
-            known[name] = kind(known[name])
+    if "attachment_types" in known:
+        known["attachment_types"] = tuple(known["attachment_types"])
+    if "rules" in known:
+        known["rules"] = rules.read(known["rules"])
     if "kinds" in known:
-        known["kinds"] = {kind: KindLimits(**own) for kind, own in known["kinds"].items()}
+        known["kinds"] = {
+            kind: KindLimits(**{**own, "rules": rules.read(own.get("rules", {}))})
+            for kind, own in known["kinds"].items()
+        }
     return Limits(**known)
 
 

@@ -24,6 +24,7 @@ MAX_SPENT: Final = 2**53
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
+_MAX_MARKED: Final = 256
 _MAX_FOREIGN: Final = 1024
 _MAX_RAW_HEADERS: Final = 4096
 _MAX_FIGURE: Final = 2**53
@@ -43,6 +44,8 @@ class Admission:
     """Empty when the fleet measured it: the item came past the door."""
     admitted_at: float
     """Unix seconds."""
+    marked: tuple[str, ...] = ()
+    """Rules that it breaks, or may break, and that did not keep it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +308,7 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
         "attachments": admission.attachments,
         "client": clip(admission.client, 128),
         "admitted-at": round(admission.admitted_at * 1000),
+        **({"marked": clip(",".join(admission.marked), _MAX_MARKED)} if admission.marked else {}),
     }
 
 
@@ -317,6 +321,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         attachments=reading.figure(table["attachments"]),
         client=str(table["client"]),
         admitted_at=reading.figure(table["admitted-at"]) / 1000,
+        marked=tuple(str(table["marked"]).split(",")) if table.get("marked") else (),
     )
 
 

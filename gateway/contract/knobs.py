@@ -71,6 +71,7 @@ NAMES: Final = frozenset(
         "reclaim_margin",
         "recycle_rss",
         "recycle_runs",
+        "rules",
         "run_deadline",
         "store_url",
         "storm",

@@ -10,12 +10,14 @@ import base64
 import binascii
 import re
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from gateway.admission import AttachmentFacts, Rule, Violation
-from gateway.preflight.characters import blemish
+from gateway.preflight.characters import blemishes
 from gateway.preflight.encoding import Decoded, Undecodable, read_text
-from gateway.preflight.media_type import MediaType, parse_media_type
+from gateway.preflight.media_type import parse_media_type
+from gateway.preflight.sniffing import fits, sniff
 
 MAX_NAME_BYTES = 255
 OPAQUE = "application/octet-stream"
@@ -31,36 +33,52 @@ class Attachment:
     content_type: str
     content: bytes = field(repr=False)
     text: str | None = field(default=None, repr=False)
+    waived: tuple[Violation, ...] = ()
+    """What it breaks of the rules that were waived when it was read."""
 
     @property
     def facts(self) -> AttachmentFacts:
         """What of it is measured and recorded."""
-        essence, _, _ = self.content_type.partition(";")
-        return AttachmentFacts(name=self.name, content_type=essence.strip().lower(), bytes=len(self.content))
+        essence = self.content_type.partition(";")[0].strip().lower()
+        found = sniff(self.content)
+        return AttachmentFacts(
+            name=self.name, content_type=essence, bytes=len(self.content), sniffed=found, fits=fits(essence, found)
+        )
 
 
-def from_text(*, name: str, content_type: str | None, text: str, pointer: str) -> Attachment | Violation:
+def from_text(
+    *, name: str, content_type: str | None, text: str, pointer: str, waived: Collection[Rule] = ()
+) -> Attachment | Violation:
     """An attachment that came as a JSON string."""
-    found = blemish(text)
-    if found is not None:
-        return Violation(rule=found.rule, message=found.detail, pointer=f"{pointer}/content")
+    passed_over = []
+    for found in blemishes(text):
+        violation = Violation(rule=found.rule, message=found.detail, pointer=f"{pointer}/content")
+        if found.rule not in waived:
+            return violation
+        passed_over.append(violation)
     declared = content_type or "text/plain; charset=utf-8"
     if parse_media_type(declared) is None:
         return _bad_type(pointer)
-    return Attachment(name=name, content_type=declared, content=text.encode(), text=text)
+    return Attachment(name=name, content_type=declared, content=text.encode(), text=text, waived=tuple(passed_over))
 
 
-def from_base64(*, name: str, content_type: str | None, encoded: str, pointer: str) -> Attachment | Violation:
+def from_base64(
+    *, name: str, content_type: str | None, encoded: str, pointer: str, waived: Collection[Rule] = ()
+) -> Attachment | Violation:
     """An attachment that came as base64 in JSON."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:  # ValueError: not ASCII
         message = f"this is not base64: {error}"
         return Violation(rule=Rule.ATTACHMENT_CONTENT, message=message, pointer=f"{pointer}/content_base64")
-    return from_bytes(name=name, content_type=content_type, content=content, pointer=f"{pointer}/content_base64")
+    return from_bytes(
+        name=name, content_type=content_type, content=content, pointer=f"{pointer}/content_base64", waived=waived
+    )
 
 
-def from_bytes(*, name: str, content_type: str | None, content: bytes, pointer: str) -> Attachment | Violation:
+def from_bytes(
+    *, name: str, content_type: str | None, content: bytes, pointer: str, waived: Collection[Rule] = ()
+) -> Attachment | Violation:
     """An attachment as bytes; where its type is text, the text is read by the same rules as a body's."""
     declared = content_type or OPAQUE
     media_type = parse_media_type(declared)
@@ -69,17 +87,19 @@ def from_bytes(*, name: str, content_type: str | None, content: bytes, pointer: 
     if not media_type.is_text or not content:
         text = "" if media_type.is_text else None
         return Attachment(name=name, content_type=declared, content=content, text=text)
-    return _text(name=name, declared=declared, media_type=media_type, content=content, pointer=pointer)
-
-
-def _text(*, name: str, declared: str, media_type: MediaType, content: bytes, pointer: str) -> Attachment | Violation:
-    match read_text(content, media_type.parameters.get("charset")):
+    match read_text(content, media_type.parameters.get("charset"), waived=waived):
         case Decoded() as read:
-            return Attachment(name=name, content_type=declared, content=content, text=read.text)
+            passed_over = tuple(violation_of(refusal, pointer) for refusal in read.waived)
+            return Attachment(name=name, content_type=declared, content=content, text=read.text, waived=passed_over)
         case Undecodable() as refusal:
-            return Violation(
-                rule=refusal.rule, message=refusal.detail, pointer=pointer, offset=refusal.offset, hint=refusal.hint
-            )
+            return violation_of(refusal, pointer)
+
+
+def violation_of(refusal: Undecodable, pointer: str = "") -> Violation:
+    """What an answer says about bytes that are not read as text."""
+    return Violation(
+        rule=refusal.rule, message=refusal.detail, pointer=pointer, offset=refusal.offset, hint=refusal.hint
+    )
 
 
 def _bad_type(pointer: str) -> Violation:

@@ -6,6 +6,7 @@ Owns the rules about characters, whatever the charset. Never changes the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.admission import Rule
@@ -36,22 +37,20 @@ class Blemish:
     position: int
 
 
-def blemish(text: str, *, allow_controls: bool = False) -> Blemish | None:
-    """The first rule about characters that `text` breaks, or None."""
+def blemishes(text: str) -> Iterator[Blemish]:
+    """The rules about characters that `text` breaks."""
     if "\0" in text:
         # PostgreSQL holds U+0000 neither in text nor in jsonb: what we take must fit into every store.
-        return Blemish(rule=Rule.NUL, detail="the text contains U+0000", position=text.index("\0"))
+        yield Blemish(rule=Rule.NUL, detail="the text contains U+0000", position=text.index("\0"))
     replaced = text.count("\ufffd")
     if replaced > MAX_REPLACEMENTS and replaced > MAX_REPLACEMENT_SHARE * len(text):
         detail = f"{replaced} of {len(text)} characters are U+FFFD: the text was damaged before it was sent"
-        return Blemish(rule=Rule.LOSSY_TEXT, detail=detail, position=text.index("\ufffd"))
-    if not allow_controls:
-        controls = control_count(text)
-        if controls > MAX_CONTROLS and controls > MAX_CONTROL_SHARE * len(text):
-            position = next(at for at, character in enumerate(text) if ord(character) in _CONTROLS)
-            detail = f"{controls} of {len(text)} characters are control characters"
-            return Blemish(rule=Rule.CONTROL_CHARACTERS, detail=detail, position=position)
-    return None
+        yield Blemish(rule=Rule.LOSSY_TEXT, detail=detail, position=text.index("\ufffd"))
+    controls = control_count(text)
+    if controls > MAX_CONTROLS and controls > MAX_CONTROL_SHARE * len(text):
+        position = next(at for at, character in enumerate(text) if ord(character) in _CONTROLS)
+        detail = f"{controls} of {len(text)} characters are control characters"
+        yield Blemish(rule=Rule.CONTROL_CHARACTERS, detail=detail, position=position)
 
 
 def control_count(text: str) -> int:

@@ -7,12 +7,13 @@ a name from outside, never transcodes on a guess, never raises for any input.
 from __future__ import annotations
 
 import codecs
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 
 from gateway.admission import Rule
 from gateway.preflight import charsets, guess
-from gateway.preflight.characters import CONTROL_BYTES, blemish, warnings
+from gateway.preflight.characters import CONTROL_BYTES, blemishes, warnings
 
 MAX_CONTROL_BYTES_SHARE = 0.005
 """Above this share of control bytes, undeclared bytes are no text in any charset we read."""
@@ -48,6 +49,8 @@ class Decoded:
     charset: str
     source: CharsetSource
     warnings: tuple[str, ...] = ()
+    waived: tuple[Undecodable, ...] = ()
+    """Why it would not have been read, had nothing been waived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +64,13 @@ class Undecodable:
 
 
 def read_text(
-    body: bytes, declared: str | None = None, *, accept_detected: bool = False, allow_controls: bool = False
+    body: bytes, declared: str | None = None, *, accept_detected: bool = False, waived: Collection[Rule] = ()
 ) -> Decoded | Undecodable:
     """Decode `body`, whose sender declared the charset `declared` (None: nothing was said).
 
-    `accept_detected` reads undeclared legacy text by a guess that decodes the whole body and says so in the source;
-    `allow_controls` is for kinds whose text is full of control characters. Bounded: about 35 ms for the worst 512 KiB.
+    `accept_detected` reads undeclared legacy text by a guess that decodes the whole body and says so in the source.
+    What breaks only rules in `waived` (those about characters, and the one about guesses) is read, and says which.
+    Bounded: about 35 ms for the worst 512 KiB.
     """
     if not body:
         return Undecodable(rule=Rule.EMPTY, detail="there is no text")
@@ -76,10 +80,10 @@ def read_text(
     elif declared is not None:
         read = _as_declared(body, declared)
     else:
-        read = _undeclared(body, accept_detected=accept_detected, allow_controls=allow_controls)
+        read = _undeclared(body, accept_detected=accept_detected, waived=waived)
     match read:
         case Decoded():
-            checked = _checked(read, allow_controls=allow_controls)
+            checked = _checked(read, waived)
             return checked if bom is None else _after_mark(checked, len(bom[0]))
         case Undecodable():
             return read
@@ -130,21 +134,24 @@ def _as_utf8(body: bytes) -> str | None:
         return None
 
 
-def _undeclared(body: bytes, *, accept_detected: bool, allow_controls: bool) -> Decoded | Undecodable:
+def _undeclared(body: bytes, *, accept_detected: bool, waived: Collection[Rule]) -> Decoded | Undecodable:
     text = _as_utf8(body)
     nuls = body.count(0)
     controls = len(body) - len(body.translate(None, CONTROL_BYTES))
     if nuls:
         rule = Rule.NUL if text is not None else Rule.BINARY
         return Undecodable(rule=rule, detail="there are NUL bytes", offset=body.index(0), hint=_wide(body, nuls))
-    if controls > MAX_CONTROL_BYTES_SHARE * len(body) and not (allow_controls and text is not None):
+    passed_over: tuple[Undecodable, ...] = ()
+    if controls > MAX_CONTROL_BYTES_SHARE * len(body):
         detail = f"{controls} of {len(body)} bytes are control bytes: this is not text"
-        return Undecodable(rule=Rule.BINARY, detail=detail)
+        if text is None or Rule.CONTROL_CHARACTERS not in waived:
+            return Undecodable(rule=Rule.BINARY, detail=detail)
+        passed_over = (Undecodable(rule=Rule.CONTROL_CHARACTERS, detail=detail),)
     if text is None:
-        return _neither_ascii_nor_utf8(body, accept_detected=accept_detected)
+        return _neither_ascii_nor_utf8(body, accept_detected=accept_detected, waived=waived)
     if body.isascii():
-        return Decoded(text=text, charset="us-ascii", source=CharsetSource.ASCII)
-    return Decoded(text=text, charset="utf-8", source=CharsetSource.UTF8)
+        return Decoded(text=text, charset="us-ascii", source=CharsetSource.ASCII, waived=passed_over)
+    return Decoded(text=text, charset="utf-8", source=CharsetSource.UTF8, waived=passed_over)
 
 
 def _wide(body: bytes, nuls: int) -> str | None:
@@ -157,7 +164,7 @@ def _wide(body: bytes, nuls: int) -> str | None:
     return "utf-16be" if odd <= 0.1 * nuls else None
 
 
-def _neither_ascii_nor_utf8(body: bytes, *, accept_detected: bool) -> Decoded | Undecodable:
+def _neither_ascii_nor_utf8(body: bytes, *, accept_detected: bool, waived: Collection[Rule]) -> Decoded | Undecodable:
     damage = guess.damaged_utf8(body)
     if damage is not None:
         detail = f"this is UTF-8 but for {damage.bad} bad byte sequences, the first at {damage.offset}"
@@ -167,24 +174,34 @@ def _neither_ascii_nor_utf8(body: bytes, *, accept_detected: bool) -> Decoded | 
     if found is None:
         detail = "the charset is not declared, and the bytes are neither ASCII nor UTF-8"
         return Undecodable(rule=Rule.UNDECODABLE, detail=detail, offset=offset)
-    if accept_detected:
-        return Decoded(text=body.decode(found), charset=found, source=CharsetSource.DETECTED)
     detail = f"the charset is not declared; it looks like {found}: declare it in the content type"
-    return Undecodable(rule=Rule.CHARSET_UNDECLARED, detail=detail, offset=offset, hint=found)
+    refusal = Undecodable(rule=Rule.CHARSET_UNDECLARED, detail=detail, offset=offset, hint=found)
+    if not accept_detected and refusal.rule not in waived:
+        return refusal
+    passed_over = () if accept_detected else (refusal,)
+    return Decoded(text=body.decode(found), charset=found, source=CharsetSource.DETECTED, waived=passed_over)
 
 
 def _after_mark(read: Decoded | Undecodable, mark: int) -> Decoded | Undecodable:
     """The same, with the offset counted from the beginning of the body and not of its text."""
-    if isinstance(read, Undecodable) and read.offset is not None:
-        return replace(read, offset=read.offset + mark)
-    return read
+    match read:
+        case Undecodable():
+            return _moved(read, mark)
+        case Decoded():
+            return replace(read, waived=tuple(_moved(refusal, mark) for refusal in read.waived))
 
 
-def _checked(read: Decoded, *, allow_controls: bool) -> Decoded | Undecodable:
-    found = blemish(read.text, allow_controls=allow_controls)
-    if found is not None:
+def _moved(refusal: Undecodable, by: int) -> Undecodable:
+    return refusal if refusal.offset is None else replace(refusal, offset=refusal.offset + by)
+
+
+def _checked(read: Decoded, waived: Collection[Rule]) -> Decoded | Undecodable:
+    passed_over = list(read.waived)
+    for found in blemishes(read.text):
         offset = len(read.text[: found.position].encode(read.charset, "replace"))
-        return Undecodable(rule=found.rule, detail=found.detail, offset=offset)
-    return Decoded(
-        text=read.text, charset=read.charset, source=read.source, warnings=read.warnings + warnings(read.text)
-    )
+        refusal = Undecodable(rule=found.rule, detail=found.detail, offset=offset)
+        if found.rule not in waived:
+            return refusal
+        if all(found.rule is not other.rule for other in passed_over):
+            passed_over.append(refusal)
+    return replace(read, warnings=read.warnings + warnings(read.text), waived=tuple(passed_over))

@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from gateway.admission import Admitted, Facts, Limits, Refused, Rule, Violation, decide, too_large
+from gateway.admission import Admitted, Facts, Limits, Mode, Refused, Rule, Violation, decide, too_large
 from gateway.preflight import tokens
 from gateway.preflight.charsets import codec_for
 from gateway.preflight.inflation import Broken, Coding, Overflow, inflate
 from gateway.preflight.ticket import Submission, Ticket, parse_ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
+
+COUNT_ON = 2
+"""How many times the cap is counted, at most, in a text that is over it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,14 @@ def examine(
     if deadline is not None and time.monotonic() > deadline:
         return OutOfTime()
     assert reading.ticket is not None  # noqa: S101 - no findings, so there is a ticket
-    counted = tokens.count(reading.ticket.texts(), vocabulary, cap=limits.max_tokens, deadline=deadline)
+    counted = tokens.count(
+        reading.ticket.texts(),
+        vocabulary,
+        cap=limits.max_tokens,
+        # By how much it is over is what a reviewer needs to know who thinks of another limit.
+        stop=None if limits.mode(Rule.TOO_MANY_TOKENS) is Mode.OFF else COUNT_ON * limits.max_tokens,
+        deadline=deadline,
+    )
     if isinstance(counted, OutOfTime):
         return counted
     verdict = decide(replace(facts, tokens=counted), limits)

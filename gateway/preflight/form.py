@@ -6,19 +6,21 @@ wonder later. Answers name at most ten of a kind, and never quote a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admission import Limits, Rule, Violation
 from gateway.contract.ids import is_kind, is_ticket_id
 from gateway.preflight.attachments import Attachment, from_base64, from_text, shown_name
-from gateway.preflight.characters import blemish, warnings
+from gateway.preflight.characters import blemishes, warnings
 from gateway.preflight.json_body import quoted
 
 MEMBERS = ("kind", "id", "subject", "body", "attributes", "attachments")
 ATTACHMENT_MEMBERS = ("name", "content_type", "content", "content_base64")
 MOST_NAMED = 10
+MOST_ATTACHMENTS = 1_000
+"""Where no limit on them is enforced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,12 @@ def read_form(value: object, *, kind: str | None, limits: Limits, may_hold_nul: 
     findings += _kind_findings(own_kind, kind)
     kind = own_kind or kind
     for pointer, part in (("/subject", subject), ("/body", text)):
-        found = blemish(part or "", allow_controls=kind in limits.control_characters_allowed)
-        if found is not None:
-            findings.append(Violation(rule=found.rule, message=found.detail, pointer=pointer))
+        findings += [
+            Violation(rule=found.rule, message=found.detail, pointer=pointer) for found in blemishes(part or "")
+        ]
     attachments = _attachments(members.get("attachments", []), limits)
-    findings += [attachment for attachment in attachments if isinstance(attachment, Violation)]
+    for attachment in attachments:
+        findings += [attachment] if isinstance(attachment, Violation) else attachment.waived
     return Form(
         kind=kind,
         id=ticket_id,
@@ -94,13 +97,20 @@ def no_kind() -> Violation:
     return Violation(rule=Rule.MISSING_MEMBER, message=message, pointer="/kind")
 
 
+def most_attachments(limits: Limits) -> int:
+    """How many attachments are looked at, so that the work is bounded by a limit and not by the body."""
+    is_waived = Rule.TOO_MANY_ATTACHMENTS in limits.waived
+    return max(limits.max_attachments, MOST_ATTACHMENTS) if is_waived else limits.max_attachments
+
+
 def too_many_attachments(count: int, limits: Limits) -> Violation:
-    """More attachments than will be looked at."""
+    """More attachments than are looked at: none of them is."""
+    most = most_attachments(limits)
     return Violation(
-        rule=Rule.TOO_MANY_ATTACHMENTS,
-        message=f"{count} attachments; at most {limits.max_attachments} are admitted",
+        rule=Rule.TOO_MANY_PARTS if Rule.TOO_MANY_ATTACHMENTS in limits.waived else Rule.TOO_MANY_ATTACHMENTS,
+        message=f"{count} attachments; at most {most} are admitted",
         pointer="/attachments",
-        limit=limits.max_attachments,
+        limit=most,
         actual=count,
         unit="attachments",
     )
@@ -155,18 +165,17 @@ def _holds_nul(value: object) -> bool:
 def _attachments(value: object, limits: Limits) -> list[Attachment | Violation]:
     if not isinstance(value, list):
         return [_type("/attachments", "attachments are a JSON array")]
-    if len(value) > limits.max_attachments:
-        # None of them is looked at, so that the work is bounded by the limit and not by the body.
+    if len(value) > most_attachments(limits):
         return [too_many_attachments(len(value), limits)]
-    return [found for position, entry in enumerate(value) for found in _attachment(entry, position)]
+    return [found for position, entry in enumerate(value) for found in _attachment(entry, position, limits.waived)]
 
 
-def _attachment(entry: object, position: int) -> list[Attachment | Violation]:
+def _attachment(entry: object, position: int, waived: Collection[Rule]) -> list[Attachment | Violation]:
     pointer = f"/attachments/{position}"
     if not isinstance(entry, dict):
         return [_type(pointer, "an attachment is a JSON object")]
     members = {name: member for name, member in entry.items() if member is not None}
-    findings = list(_unknown(entry, ATTACHMENT_MEMBERS, pointer))
+    unknown, findings = list(_unknown(entry, ATTACHMENT_MEMBERS, pointer)), list[Violation]()
     name = _text_member(members, "name", pointer, findings)
     content_type = _text_member(members, "content_type", pointer, findings)
     text = _text_member(members, "content", pointer, findings)
@@ -174,9 +183,11 @@ def _attachment(entry: object, position: int) -> list[Attachment | Violation]:
     if ("content" in members) == ("content_base64" in members):
         message = "an attachment has either `content` (text) or `content_base64`"
         findings.append(Violation(rule=Rule.ATTACHMENT_CONTENT, message=message, pointer=pointer))
-    if findings:
-        return list(findings)
+    if findings or (unknown and Rule.UNKNOWN_MEMBER not in waived):
+        return [*unknown, *findings]
     shown = shown_name(name, position)
     if text is not None:
-        return [from_text(name=shown, content_type=content_type, text=text, pointer=pointer)]
-    return [from_base64(name=shown, content_type=content_type, encoded=encoded or "", pointer=pointer)]
+        read = from_text(name=shown, content_type=content_type, text=text, pointer=pointer, waived=waived)
+    else:
+        read = from_base64(name=shown, content_type=content_type, encoded=encoded or "", pointer=pointer, waived=waived)
+    return [*unknown, read]

@@ -6,7 +6,7 @@ but those that bound its own work. Never raises for any input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +15,9 @@ import orjson
 from gateway.admission import AttachmentFacts, Limits, Rule, Violation
 from gateway.contract.ids import is_kind
 from gateway.preflight import form, multipart
-from gateway.preflight.attachments import OPAQUE, Attachment, from_bytes, shown_name
+from gateway.preflight.attachments import OPAQUE, Attachment, from_bytes, shown_name, violation_of
 from gateway.preflight.charsets import codec_for
-from gateway.preflight.encoding import CharsetSource, Decoded, Undecodable, read_text
+from gateway.preflight.encoding import CharsetSource, Undecodable, read_text
 from gateway.preflight.json_body import Document, read_json
 from gateway.preflight.media_type import MediaType, parse_media_type
 
@@ -66,7 +66,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A ticket and how it was read; `ticket` is None when there are findings, `kind` when no valid one was named."""
+    """A ticket and how it was read; `ticket` is None when findings refuse it, `kind` when no valid one was named."""
 
     ticket: Ticket | None = None
     kind: str | None = None
@@ -78,7 +78,11 @@ class Reading:
 
 
 def parse_ticket(submission: Submission, limits: Limits) -> Reading:
-    """Read `submission`, whose content encoding is undone already. Bounded for bodies within `max_body_bytes`."""
+    """Read `submission`, whose content encoding is undone already. Bounded for bodies within `max_body_bytes`.
+
+    What breaks only rules that are not enforced is a ticket, and a finding.
+    """
+    limits = limits.of(submission.kind)
     reading = _read_form_of(submission, limits)
     if submission.kind is None:
         return reading
@@ -126,22 +130,24 @@ def _from_json(body: bytes, media_type: MediaType, kind: str | None, limits: Lim
             return Reading(findings=(violation,))
         case Document(value):
             read = form.read_form(value, kind=kind, limits=limits, may_hold_nul=b"\\u0000" in body)
-            return _reading(read, charset="utf-8", source=CharsetSource.FORMAT)
+            return _reading(read, limits, charset="utf-8", source=CharsetSource.FORMAT)
 
 
 def _from_text(submission: Submission, media_type: MediaType, limits: Limits) -> Reading:
     declared = media_type.parameters.get("charset") or submission.charset
-    read = _read(submission.body, declared, submission.kind, limits)
+    read = read_text(submission.body, declared, accept_detected=limits.accept_detected, waived=limits.waived)
     if isinstance(read, Undecodable):
-        return Reading(findings=(_violation(read),))
-    findings = () if submission.kind is not None else (form.no_kind(),)
+        return Reading(findings=(violation_of(read),))
+    findings = tuple(violation_of(refusal) for refusal in read.waived)
+    if submission.kind is None:
+        findings += (form.no_kind(),)
     found = form.Form(kind=submission.kind, text=read.text, warnings=read.warnings, findings=findings)
-    return _reading(found, charset=read.charset, source=read.source)
+    return _reading(found, limits, charset=read.charset, source=read.source)
 
 
 def _from_multipart(submission: Submission, media_type: MediaType, limits: Limits) -> Reading:
     # One part is the ticket or its body; whatever the limit, the work stays bounded.
-    parts = multipart.read_parts(submission.body, media_type, max_parts=limits.max_attachments + 1)
+    parts = multipart.read_parts(submission.body, media_type, max_parts=form.most_attachments(limits) + 1)
     match parts:
         case multipart.BadMultipart(detail=detail):
             return Reading(findings=(Violation(rule=Rule.MULTIPART_MALFORMED, message=detail),))
@@ -154,7 +160,7 @@ def _from_multipart(submission: Submission, media_type: MediaType, limits: Limit
         message = "a multipart ticket has exactly one part named `ticket` (JSON) or `body` (text)"
         return Reading(findings=(Violation(rule=Rule.MULTIPART_MALFORMED, message=message),))
     main = leading[0]
-    attachments = _attached([part for part in parts if part is not main])
+    attachments = _attached([part for part in parts if part is not main], limits.waived)
     if main.name == "ticket":
         reading = _from_json(main.content, main.media_type, submission.kind, limits)
     else:
@@ -162,52 +168,46 @@ def _from_multipart(submission: Submission, media_type: MediaType, limits: Limit
             body=main.content, content_type=main.content_type, kind=submission.kind, charset=submission.charset
         )
         reading = _from_text(body, main.media_type, limits)
-    return _with_attachments(reading, attachments)
+    return _with_attachments(reading, attachments, limits)
 
 
-def _attached(parts: list[multipart.Part]) -> list[Attachment | Violation]:
+def _attached(parts: list[multipart.Part], waived: Collection[Rule]) -> list[Attachment | Violation]:
     return [
         from_bytes(
             name=shown_name(part.filename if part.filename is not None else part.name, position),
             content_type=part.content_type or ("text/plain" if part.filename is None else None),
             content=part.content,
             pointer=f"/attachments/{position}",
+            waived=waived,
         )
         for position, part in enumerate(parts)
     ]
 
 
-def _with_attachments(reading: Reading, attachments: list[Attachment | Violation]) -> Reading:
+def _with_attachments(reading: Reading, attachments: list[Attachment | Violation], limits: Limits) -> Reading:
     good = tuple(attachment for attachment in attachments if isinstance(attachment, Attachment))
     bad = tuple(attachment for attachment in attachments if isinstance(attachment, Violation))
     ticket = reading.ticket
-    findings = reading.findings + bad
+    findings = sum((attachment.waived for attachment in good), reading.findings + bad)
     if ticket is not None:
         ticket = replace(ticket, attachments=ticket.attachments + good)
     return replace(
         reading,
-        ticket=None if findings else ticket,
+        ticket=None if _is_refused(findings, limits) else ticket,
         attachments=reading.attachments + tuple(attachment.facts for attachment in good),
         findings=findings,
     )
 
 
-def _read(body: bytes, declared: str | None, kind: str | None, limits: Limits) -> Decoded | Undecodable:
-    return read_text(
-        body,
-        declared,
-        accept_detected=limits.accept_detected,
-        allow_controls=kind in limits.control_characters_allowed,
-    )
+def _is_refused(findings: tuple[Violation, ...], limits: Limits) -> bool:
+    """Tell whether any of this is certain to refuse the ticket, so that it need not be made."""
+    waived = limits.waived
+    return any(finding.rule not in waived for finding in findings)
 
 
-def _violation(refusal: Undecodable) -> Violation:
-    return Violation(rule=refusal.rule, message=refusal.detail, offset=refusal.offset, hint=refusal.hint)
-
-
-def _reading(read: form.Form, *, charset: str, source: CharsetSource) -> Reading:
+def _reading(read: form.Form, limits: Limits, *, charset: str, source: CharsetSource) -> Reading:
     ticket = None
-    if not read.findings and read.kind is not None:
+    if read.kind is not None and not _is_refused(read.findings, limits):
         ticket = Ticket(
             kind=read.kind,
             id=read.id,

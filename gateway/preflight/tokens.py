@@ -47,13 +47,20 @@ class OutOfTime:
 
 
 def count(
-    texts: Sequence[str], vocabulary: Vocabulary, *, cap: int, deadline: float | None = None
+    texts: Sequence[str],
+    vocabulary: Vocabulary,
+    *,
+    cap: int,
+    stop: int | None = None,
+    deadline: float | None = None,
 ) -> TokenCount | OutOfTime:
     """Count the tokens of all `texts` together.
 
     Not counted at all when the UTF-8 bytes alone prove that `cap` is kept: a token has at least one byte. Stops as
-    soon as the count is over `cap` for certain. `deadline` is on the monotonic clock.
+    soon as the count is over `stop` for certain, which is `cap` unless more is to be known of what is over it.
+    `deadline` is on the monotonic clock.
     """
+    stop = cap if stop is None else stop
     size = sum(map(utf8_size, texts))
     if size <= cap:
         return TokenCount(tokens=-(-size // _BYTES_PER_TOKEN), at_least=min(1, size), at_most=size)
@@ -62,13 +69,19 @@ def count(
     for text in texts:
         for chunk, forced in _chunks(text):
             if deadline is not None and time.monotonic() > deadline:
-                return OutOfTime()
+                return (
+                    OutOfTime() if (least := _at_least(total, exact=exact)) <= cap else _unfinished(total, least, size)
+                )
             total += len(vocabulary.encoding.encode(chunk, disallowed_special=()))
             exact = exact and not forced
-            if _at_least(total, exact=exact) > cap:
-                return TokenCount(tokens=total, at_least=_at_least(total, exact=exact), at_most=size)
+            if (least := _at_least(total, exact=exact)) > stop:
+                return _unfinished(total, least, size)
     at_most = total if exact else min(size, int(total * (1 + MARGIN)) + 1)
     return TokenCount(tokens=total, at_least=_at_least(total, exact=exact), at_most=at_most)
+
+
+def _unfinished(total: int, least: int, size: int) -> TokenCount:
+    return TokenCount(tokens=total, at_least=least, at_most=max(size, total))
 
 
 def utf8_size(text: str) -> int:

@@ -11,7 +11,7 @@ from gateway.station.apprise_channel import AppriseChannel, ChannelUnusable
     "url",
     [
         "nonsense",
-        "postgresql+asyncpg://ana:secret@host/lazaretto",  # its driver is not among the dependencies
+        "postgresql+psycopg://ana:secret@host/lazaretto",  # its driver is not among the dependencies
         "postgresql://ana:secret@host/lazaretto",
         "oracle+nothing://ana:secret@host/lazaretto",
         "sqlite:///station.db",
