@@ -79,6 +79,55 @@ async def test_text_that_cannot_be_text_is_refused(
     assert await door.queued() == 0
 
 
+_FIELD = b'--b\r\nContent-Disposition: form-data; name="%b"%b\r\n\r\n%b\r\n'
+_TEXT = _FIELD % (b"body", b"", b"hello")
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "rule"),
+    [
+        (_TEXT + _FIELD % (b"f", b"\r\nContent-Type: text/plain; charset=x-mac-foo", b"x"), 415, "unsupported_charset"),
+        (_TEXT + _FIELD % (b"f", b"", b"caf\xe9"), 422, "undecodable"),
+        (_TEXT + _FIELD % (b"f", b'; filename="' + b"a" * 300_000 + b'"', b"x"), 400, "multipart_malformed"),
+        (_TEXT + _FIELD % (b"f", b"", b"") * 6_000, 422, "too_many_attachments"),
+        (_TEXT + _TEXT, 400, "multipart_malformed"),
+        (_TEXT.replace(b"\r\n", b"\n"), 400, "multipart_malformed"),
+    ],
+    ids=[
+        "a field's unknown charset",
+        "a field without charset",
+        "a huge header",
+        "tiny parts",
+        "two bodies",
+        "bare LF",
+    ],
+)
+async def test_a_form_is_refused_for_what_one_part_of_it_is(
+    door: RunningDoor, parts: bytes, status: int, rule: str
+) -> None:
+    answer = await door.submit_text(parts + b"--b--\r\n", "multipart/form-data; boundary=b")
+
+    assert (answer.status, _rules(answer)) == (status, [rule])
+    assert await door.queued() == 0
+
+
+@pytest.mark.parametrize("where", [b"preamble" * 80_000 + b"\r\n%b--b--\r\n", b"%b--b--\r\n" + b"epilogue" * 80_000])
+async def test_what_stands_around_the_parts_counts_as_well(door: RunningDoor, where: bytes) -> None:
+    answer = await door.submit_text(where % _TEXT, "multipart/form-data; boundary=b")
+
+    assert (answer.status, _rules(answer)) == (413, ["body_too_large"])
+
+
+async def test_json_in_another_charset_is_refused_unless_it_is_ascii(door: RunningDoor) -> None:
+    latin1 = {"Content-Type": "application/json; charset=iso-8859-1"}
+    body = '{"kind": "support.ticket", "body": "é"}'
+
+    refused = await door.ask("POST", "/v1/tickets", data=body.encode(), headers=latin1)
+    taken = await door.ask("POST", "/v1/tickets", data=body.replace("é", "e").encode(), headers=latin1)
+
+    assert (refused.status, _rules(refused), taken.status) == (415, ["unsupported_charset"], 202)
+
+
 async def test_nul_inside_json_is_refused_because_no_store_can_hold_it(door: RunningDoor) -> None:
     answer = await _json(door, b'{"kind": "support.ticket", "body": "a\\u0000b"}')
 
