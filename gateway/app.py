@@ -100,6 +100,7 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     shutdown = last / _SHUTDOWNS
     end: float | None = None
     door = Door(settings, vocabulary)
+    loop.add_signal_handler(signal.SIGHUP, door.reloader.hang_up)
     try:
         version = await door.boot()
         _favour_the_loop()

@@ -1,18 +1,16 @@
 """Submissions: how a request becomes a ticket that the broker has, or an answer that says why not.
 
-Owns reading a request's headers and the way from body to fate. Decides nothing: preflight admits or refuses, the
-publisher's fate accepts.
+Owns the way from request to answer. Decides nothing: preflight admits or refuses, the publisher's fate accepts.
 """
 
 import hashlib
-import re
 import time
 from typing import Final, assert_never
 
 import orjson
 from aiohttp import web
 
-from gateway import answers, caller_problems, errors, repetition_problems
+from gateway import answers, caller_problems, errors, repetition_problems, request_head
 from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, StoreDown
 from gateway.admission import Admitted, Mode, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
@@ -33,10 +31,6 @@ from gateway.states import StatusUnavailable
 from gateway.station.submissions import Differs, InFlight
 from gateway.tickets import Refusal
 from gateway.watch import Obstacle
-
-_KEY: Final = re.compile(r'"[\x20-\x21\x23-\x7e]{1,253}"|[\x21\x23-\x7e]{1,255}')
-"""A string of RFC 8941 as the Idempotency-Key draft has it, or the bare key that most clients send."""
-_JSON: Final = ("application/json", "application/problem+json", "application/*", "*/*")
 
 _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.CLOSED: 1,
@@ -70,14 +64,14 @@ class Submissions:
         return await self._examined(request, publish=False)
 
     async def _examined(self, request: web.Request, *, publish: bool) -> web.StreamResponse:
-        key, wrong = _idempotency_key(request)
-        if wrong is None and not _takes_json(request):
+        key, wrong = request_head.idempotency_key(request)
+        if wrong is None and not request_head.takes_json(request):
             wrong = errors.not_acceptable()
-        if wrong is None and len(_kinds_beside(request)) > 1:
+        if wrong is None and len(request_head.kinds_beside(request)) > 1:
             wrong = errors.bad_request("The request names two kinds: once is enough, in `?kind=` or in Lazaretto-Kind.")
         if wrong is not None:
             return self._end(request, wrong, outcome="refused")
-        max_bytes = self._door.limits.of(_kind_beside(request)).max_body_bytes
+        max_bytes = self._door.limits.of(request_head.kind_beside(request)).max_body_bytes
         declared = min(request.content_length or 0, max_bytes)
         caller = request[CALLER]
         if caller.allowance is not None:
@@ -117,7 +111,7 @@ class Submissions:
             Submission(
                 body=body.content,
                 content_type=request.headers.get("Content-Type"),
-                kind=_kind_beside(request),
+                kind=request_head.kind_beside(request),
             )
         )
         self._door.metrics.check_seconds.labels(rule="all").observe(time.perf_counter() - started)
@@ -211,7 +205,7 @@ class Submissions:
         what = errors.refused(refusal)
         if not publish:  # a dry run turned nobody away: nothing to review
             return self._end(request, what, outcome="checked")
-        kind = refusal.facts.kind or _kind_beside(request)
+        kind = refusal.facts.kind or request_head.kind_beside(request)
         for violation in refusal.violations:
             self._door.metrics.refusals.labels(rule=violation.rule, mode=Mode.ENFORCE).inc()
         self._door.tickets.refuse(
@@ -251,34 +245,6 @@ def _closed(obstacle: Fate | Obstacle | str) -> Problem:
 def _has_left(request: web.Request, refusal: Refused) -> bool:
     broken = any(violation.rule is Rule.BODY_BROKEN for violation in refusal.violations)
     return broken and request.transport is None
-
-
-def _takes_json(request: web.Request) -> bool:
-    accepted = ",".join(request.headers.getall("Accept", ()))
-    if not accepted.strip():
-        return True
-    ranges = (part.split(";")[0].strip().lower() for part in accepted.split(","))
-    return any(named in _JSON for named in ranges)
-
-
-def _kind_beside(request: web.Request) -> str | None:
-    return next(iter(_kinds_beside(request)), None)
-
-
-def _kinds_beside(request: web.Request) -> set[str]:
-    named = (*request.query.getall("kind", ()), *request.headers.getall("Lazaretto-Kind", ()))
-    return {kind for kind in named if kind}
-
-
-def _idempotency_key(request: web.Request) -> tuple[str | None, Problem | None]:
-    given = request.headers.getall("Idempotency-Key", ())
-    if not given:
-        return None, None
-    if len(given) > 1:
-        return None, errors.bad_idempotency_key("The header occurs more than once.")
-    if _KEY.fullmatch(given[0]) is None:
-        return None, errors.bad_idempotency_key("A key has 1 to 255 visible ASCII characters, with or without quotes.")
-    return given[0].removeprefix('"').removesuffix('"'), None
 
 
 def _ticket_id(ticket: Ticket, client: str, key: str | None) -> TicketId:
