@@ -274,3 +274,16 @@ async def test_a_store_that_somebody_keeps_locked_holds_up_no_answer(start: Star
 
 async def _knows_of_no_ticket(door: RunningDoor) -> bool:
     return (await door.ask("GET", "/v1/tickets/some-ticket")).status == 404
+
+
+async def test_a_door_that_is_hung_up_on_stays_open(start: StartDoor) -> None:
+    async with await start() as door:
+        await soon(door.is_ready)
+        door.program.signal(signal.SIGHUP)
+
+        await soon(lambda: _has_read_again(door), 20)
+        assert (await door.submit()).status == 202
+
+
+async def _has_read_again(door: RunningDoor) -> bool:
+    return await door.metric('lazaretto_reloads_total{result="done",what="keys"}') == 1
