@@ -7,6 +7,9 @@ alone: it also looks up names, and more threads only fight for the interpreter l
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,10 +25,19 @@ INLINE_BYTES = 16_384
 
 QUEUED = 16
 
+_NICE = 5
+"""Steps of priority that the thread gives up. More would let others hold it up while it holds the interpreter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Busy:
     """Too many large bodies wait to be examined already: says nothing about the input."""
+
+
+def _step_back() -> None:
+    """Let the loop go first where there is no core for both: on Linux a thread has a priority of its own."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 class Examiner:
@@ -38,7 +50,7 @@ class Examiner:
         self._seconds = seconds
         self._queued = queued
         self._outstanding: list[Future[Passed | Refused | OutOfTime]] = []
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="examiner")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="examiner", initializer=_step_back)
 
     def close(self) -> None:
         """Drop what waits and let the thread end."""

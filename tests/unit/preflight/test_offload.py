@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +65,12 @@ async def test_a_caller_that_gives_up_frees_its_place(examiner: Examiner) -> Non
         assert not third.done()
     assert isinstance(await third, Passed)
     assert isinstance(await waiting[1], Passed)
+
+
+async def test_the_thread_steps_back_behind_the_loop(examiner: Examiner) -> None:
+    await examiner.examine(LARGE)
+    threads = [int(entry.name) for entry in Path("/proc/self/task").iterdir()]
+    assert max(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
 async def test_time_spent_waiting_counts(vocabulary: Vocabulary) -> None:
