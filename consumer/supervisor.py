@@ -193,7 +193,7 @@ class Supervisor:
                 end.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             self._link = None
-            if not self._draining.is_set():
+            if session.is_lost or not self._draining.is_set():
                 session.end("the node starts over")
                 self._cut_off(link, await session.lost)
             self._is_starved = False
@@ -305,15 +305,18 @@ class Supervisor:
     # The end
 
     async def _drain(self, link: Link) -> None:
-        """Stop claiming, give runs their grace, release the rest, tell the journal; each step has its own deadline."""
+        """Stop claiming, give runs their grace, release the rest, tell the journal; each step has its own deadline.
+
+        Raises SessionLost: whoever gets its deliveries now waits for no drain (P10).
+        """
         grace = self._settings.drain_grace
         event(log, "drain.begun", under_way=len(self._handling.running), grace=grace)
         await link.intake.pause()
         notice = min(self._settings.lost_grace, grace / 2)
-        await self._settled_within(grace - notice)
+        await link.session.until(self._settled_within(grace - notice))
         for run in list(self._handling.running):
             self._executor.revoke(run, outcome=Outcome.RELEASED, grace=notice)
-        await self._settled_within(notice + _KILL_SECONDS)
+        await link.session.until(self._settled_within(notice + _KILL_SECONDS))
         told = asyncio.ensure_future(link.journal.flush())
         await asyncio.wait({told}, timeout=_TELL_SECONDS)
         told.cancel()
@@ -325,6 +328,8 @@ class Supervisor:
 
     async def _stop_runs(self) -> None:
         """End what still runs; without a session its decision is recorded in the fence at the most."""
+        if self._handling.running:  # cut off: they are killed when their grace is over
+            await self._settled_within(self._settings.lost_grace + _KILL_SECONDS)
         for run in list(self._handling.running):
             self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
         await self._settled_within(_KILL_SECONDS)

@@ -5,12 +5,14 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 
+import psutil
 import pytest
 from aio_pika.abc import AbstractChannel
 
 from gateway.embedded import EmbeddedBroker
 from tests.support.house import House
 from tests.support.plain import on_channel
+from tests.support.program import Program
 from tests.support.proxy import Proxy
 from tests.support.waiting import eventually, soon
 
@@ -78,6 +80,34 @@ async def test_holder_that_beats_is_alive_for_another_node_before_it_has_said_a_
     assert await asyncio.to_thread(house.balance, [held], 60.0) == Counter(done=1)
     assert [start.attempt for start in house.starts(held)] == [1, 1]
     assert "lost" not in await asyncio.to_thread(house.runs, held)
+
+
+async def test_node_whose_line_is_cut_while_it_drains_ends_its_runs_before_anybody_runs_them_again(
+    house: House, line: Proxy
+) -> None:
+    def prepare() -> Program:
+        house.door(), house.station()
+        draining = house.node(workers=2, LAZARETTO_BROKER_URL=line.url, LAZARETTO_DRAIN_GRACE="50s")
+        house.warm_up()
+        for n in range(2):
+            house.accepted("stubborn.drain", f"held-{n}")
+        eventually(lambda: len(house.starts()) == 2, 30.0)
+        return draining
+
+    draining = await asyncio.to_thread(prepare)
+    await asyncio.to_thread(house.node, workers=2)
+    draining.signal(signal.SIGTERM)
+    await asyncio.to_thread(draining.wait_for_log, "drain.begun", 20.0)
+    line.refusing = True
+    line.cut()
+    await soon(lambda: len(house.starts()) == 4, 40.0)
+    before = {start.pid for start in house.starts()[:2]}
+    assert not [pid for pid in before if psutil.pid_exists(pid)]
+    await asyncio.to_thread(house.open_gate, "stubborn.drain")
+    assert await asyncio.to_thread(house.balance, ["held-0", "held-1"], 60.0) == Counter(done=2)
+    assert await asyncio.to_thread(outcomes, house, ["held-0", "held-1"]) == Counter(outage=2, succeeded=2)
+    assert {start.attempt for start in house.starts()} == {1}
+    assert await asyncio.to_thread(draining.wait, 30.0) == 0
 
 
 def test_frozen_node_is_dead_to_the_others_and_what_it_says_when_it_thaws_is_a_stale_copy(
