@@ -32,14 +32,14 @@ class Account:
     async def keep(self, spent: Spent) -> None:
         """Record all that the run has spent so far, also where its session is lost.
 
-        Raises NotPaidFor; FenceUnavailable at the run's deadline; SessionLost when the store does not answer and the
-        claim is gone.
+        Raises NotPaidFor; FenceUnavailable at the run's deadline or the node's end; SessionLost when the store does not
+        answer and the claim is gone.
         """
         loop = asyncio.get_running_loop()
         kept = await self._settlement.ask_fence(
             self._link,
             lambda: self._fence.spend(self._envelope.ticket, self._envelope.stamp, spent),
-            unless=lambda: loop.time() > self._closes_at,
+            unless=lambda: loop.time() > self._closes_at or self._settlement.leaves,
             at_least_once=True,
         )
         if not kept:

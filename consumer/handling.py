@@ -207,9 +207,15 @@ class Handling:
 
     async def _judged(self, link: Link, envelope: Envelope, report: RunReport) -> RunReport:
         """Return how a run counts; what is not charged since its build is to blame must not come straight back."""
-        counted = await self._settlement.ask_fence(
-            link, lambda: self._guard.after(envelope, report), unless=lambda: False, at_least_once=True
-        )
+        try:
+            counted = await self._settlement.ask_fence(
+                link,
+                lambda: self._guard.after(envelope, report),
+                unless=lambda: self._settlement.leaves,
+                at_least_once=True,
+            )
+        except FenceUnavailable:  # the node ends, and nobody will know more about it
+            return report
         if self._guard.is_tripped and counted.outcome is Outcome.RELEASED:
             with contextlib.suppress(SessionLost):  # that it is not charged goes on record all the same
                 await link.intake.paused()

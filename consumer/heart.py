@@ -22,6 +22,8 @@ SILENT_SECONDS: Final = 86400.0
 _LATE: Final = 2.5
 """Beats without one of our own, after which the store may have missed those of others, too."""
 _SWEEP_SECONDS: Final = 60.0
+_SWEEP_SHARE: Final = 0.2
+"""Of the time between two beats, for sweeping: the beats must not come late, and others write to the store, too."""
 _NAME_BYTES: Final = 100
 
 
@@ -70,22 +72,27 @@ class Heart:
         while True:
             await asyncio.sleep(self.every)
             await self.beat()
-            if time.monotonic() - self._swept > _SWEEP_SECONDS:
+            if time.monotonic() - self._swept > _SWEEP_SECONDS and await self.sweep():
                 self._swept = time.monotonic()
-                await self._sweep()
 
-    async def _sweep(self) -> None:
-        now = time.time()
-        kept = self._settings.fence_retention
-        try:
-            gone = await self._fence.forget(
-                silent_since=now - SILENT_SECONDS, ended_before=now - kept if kept else None
-            )
-        except FenceUnavailable as error:
-            event(log, "sweep.missed", logging.WARNING, error=error)
-            return
-        if gone:
-            event(log, "sweep.done", logging.DEBUG, tickets=gone)
+    async def sweep(self) -> bool:
+        """Remove what nobody will ask for any more; False when the time for it was over before all of it was gone."""
+        until = time.monotonic() + self.every * _SWEEP_SHARE
+        kept, tickets = self._settings.fence_retention, 0
+        while True:
+            now = time.time()
+            try:
+                gone = await self._fence.forget(
+                    silent_since=now - SILENT_SECONDS, ended_before=now - kept if kept else None
+                )
+            except FenceUnavailable as error:
+                event(log, "sweep.missed", logging.WARNING, error=error)
+                return True
+            tickets += gone
+            is_late = time.monotonic() > until
+            if not gone or is_late:
+                event(log, "sweep.done", logging.DEBUG, tickets=tickets)
+                return not gone
 
     def _is_steady(self, now: float) -> bool:
         return self._last is not None and now - self._last <= _LATE * self.every

@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     storm_items: int = Field(5, ge=1, description="different items that must have died on their first run")
     storm_share: float = Field(0.5, gt=0, le=1, description="their share of the first runs that are looked at")
     storm_window: int = Field(20, ge=1, le=10_000, description="how many first runs are looked at, at most")
-    storm_span: Duration = Field(600.0, gt=0, description="how far back first runs are looked at, duration")
+    storm_span: Duration = Field(600.0, gt=0, le=86400, description="how far back first runs are looked at, duration")
     storm_probe: Path | None = Field(
         None, description="file with a ticket that is known to be good, run to see whether a storm is over"
     )

@@ -40,6 +40,8 @@ class Settlement:
         self._lane = lane
         self.fence_answers = True
         """False while the store gives no answer; the node is not ready then."""
+        self.leaves = False
+        """True when this node is about to end: then a store that gives no answer is done without."""
 
     async def settle(
         self,
@@ -55,8 +57,9 @@ class Settlement:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
 
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
-        A store that gives no answer is done without after `patience` seconds, None being for ever: for what has never
-        started. `waited` is how many seconds of the decision's delay have passed.
+        A store that gives no answer is done without after `patience` seconds, None being for ever, for what has never
+        started; and when the node `leaves`: what it would leave behind unsettled is charged as lost.
+        `waited` is how many seconds of the decision's delay have passed.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
         digest = digest_of(envelope)
@@ -65,6 +68,7 @@ class Settlement:
             recorded = await self.ask_fence(
                 link,
                 lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest),
+                unless=lambda: self.leaves,
                 patience=patience,
                 at_least_once=True,
             )
@@ -146,13 +150,13 @@ class Settlement:
     ) -> T:
         """Ask until the store answers.
 
-        Raises SessionLost when the session ends first, FenceUnavailable where `unless`, and after `patience` seconds.
-        `at_least_once` holds even without a session: a decision on record spares the item a second run.
+        Raises SessionLost when the session ends first, FenceUnavailable where `unless`, and when `patience` seconds are
+        over and it was asked once. `at_least_once` holds even without a session, and whatever `unless` says: a
+        decision on record spares the item a second run.
         """
         began = time.monotonic()
         while at_least_once or not link.session.is_lost:
-            waits_no_longer = patience is not None and time.monotonic() - began >= patience
-            if not at_least_once and (waits_no_longer or unless()):
+            if not at_least_once and unless():
                 raise FenceUnavailable("not waited for")
             at_least_once = False
             try:
@@ -162,6 +166,8 @@ class Settlement:
                     event(log, "fence.unavailable", logging.ERROR, error=error, retry_after=_FENCE_PAUSE)
                 self.fence_answers = False
                 await link.session.ends_within(_FENCE_PAUSE)
+                if patience is not None and time.monotonic() - began >= patience:
+                    raise
             else:
                 if not self.fence_answers:
                     event(log, "fence.answers")

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _MAX_BUILD: Final = 255
 _MAX_EVIDENCE: Final = 1024
+_LONGEST_SPAN: Final = 86400.0
+"""Seconds after which first runs of any build are removed, also of those that no node runs any more."""
 
 first_runs = Table(
     "first_runs",
@@ -134,6 +136,7 @@ class StoreMemory:
         of_build = first_runs.c.build == build
         again = first_runs.c.died.in_([tally.died for tally in tallies if tally.died])  # its answer was lost
         await connection.execute(delete(first_runs).where(of_build, again | (first_runs.c.at < now - self._rule.span)))
+        await connection.execute(delete(first_runs).where(first_runs.c.at < now - _LONGEST_SPAN))
         rows = [
             {
                 "build": build,

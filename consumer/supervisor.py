@@ -316,7 +316,9 @@ class Supervisor:
         await link.session.until(self._settled_within(grace - notice))
         for run in list(self._handling.running):
             self._executor.revoke(run, outcome=Outcome.RELEASED, grace=notice)
-        await link.session.until(self._settled_within(notice + _KILL_SECONDS))
+        await link.session.until(self._settled_within(notice))
+        self._settlement.leaves = True
+        await link.session.until(self._settled_within(_KILL_SECONDS))
         told = asyncio.ensure_future(link.journal.flush())
         await asyncio.wait({told}, timeout=_TELL_SECONDS)
         told.cancel()

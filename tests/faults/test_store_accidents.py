@@ -73,3 +73,35 @@ def test_redelivery_that_nobody_can_ask_about_waits_with_the_question_and_frees_
     assert house.balance([held], 90.0) == Counter(done=1)
     assert house.runs(held) == ["lost", "succeeded"]
     assert [start.attempt for start in house.starts(held)] == [1, 2]
+
+
+def test_node_that_waits_for_no_store_asks_it_all_the_same(house: House) -> None:
+    house.extra["LAZARETTO_FENCE_PATIENCE"] = "0"
+    house.door(), house.station(), house.node(workers=1)
+    accepted = [house.accepted("good", f"asked-{n}") for n in range(3)]
+    assert house.balance(accepted) == Counter(done=3)
+    assert [house.runs(ticket) for ticket in accepted] == [["succeeded"]] * 3
+
+
+def test_drain_while_the_store_is_down_gives_back_what_it_has_and_charges_nobody(
+    house: House, own_postgresql: Postgresql
+) -> None:
+    house.extra |= {"LAZARETTO_STORE_URL": own_postgresql.database(), "LAZARETTO_DRAIN_GRACE": "4s"}
+    house.door(), house.station()
+    node = house.node(workers=3)
+    house.warm_up()
+    done, given_back, payer = (house.accepted(kind, kind) for kind in ("wait.done", "stubborn.late", "payer.late"))
+    eventually(lambda: len(house.starts()) == 3, 30.0)
+    own_postgresql.stop(signal.SIGQUIT)
+    house.open_gate("wait.done")
+    house.open_gate("payer.late")
+    node.wait_for_log("fence.unavailable", 30.0)
+    assert node.terminate(60.0) == 0
+    own_postgresql.start()
+    house.open_gate("stubborn.late")
+    house.node(workers=3)
+    assert house.balance([done, given_back, payer], 90.0) == Counter(done=3)
+    assert house.runs(done) == ["succeeded"]
+    assert house.runs(given_back) == ["released", "succeeded"]
+    assert set(house.runs(payer)) <= {"released", "succeeded"}  # told of the end, it may still come to its own
+    assert {start.attempt for start in house.starts()} == {1}

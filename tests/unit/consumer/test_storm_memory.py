@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from consumer.fence import FenceUnavailable, StoreFence
 from consumer.storm import Rule, Tally
-from consumer.storm_memory import OwnMemory, StoreMemory, StormMemory
+from consumer.storm_memory import OwnMemory, StoreMemory, StormMemory, first_runs
 
 RULE = Rule()
 NOW = 10_000.0
@@ -103,3 +105,22 @@ async def test_a_store_that_gives_no_answer_is_told_as_that(tmp_path: Path) -> N
     with pytest.raises(FenceUnavailable):
         await memory.note("b", [], node="n1", now=NOW)
     await memory.close()
+
+
+async def test_first_runs_of_builds_that_nobody_runs_any_more_are_removed_when_a_day_is_over(
+    shared: tuple[StoreMemory, StoreMemory], url: str
+) -> None:
+    for n in range(4):
+        await shared[0].note("old", [died(n)], node="n1", now=NOW)
+    await shared[0].note("new", [died(4, NOW + 80_000)], node="n1", now=NOW + 80_000)
+    assert await builds_on_record(url) == ["new", "old", "old", "old", "old"]
+    await shared[0].note("new", [died(5, NOW + 90_000)], node="n1", now=NOW + 90_000)
+    assert await builds_on_record(url) == ["new"]
+
+
+async def builds_on_record(url: str) -> list[str]:
+    engine = create_async_engine(url)
+    async with engine.connect() as connection:
+        found = (await connection.execute(select(first_runs.c.build).order_by(first_runs.c.build))).scalars().all()
+    await engine.dispose()
+    return list(found)
