@@ -27,6 +27,7 @@ from gateway.room import Room
 from gateway.settings import DoorSettings
 from gateway.states import States
 from gateway.tickets import Tickets
+from gateway.waits import Waits
 from gateway.watch import Obstacle, Watch
 
 log = logging.getLogger("gateway.door")
@@ -90,6 +91,14 @@ class Door:
         self.repetitions = Repetitions(
             self.states, lease=settings.publish_deadline + _AROUND_A_PUBLISH, keep=settings.idempotency_expiry
         )
+        self.waits = Waits(
+            self.tickets.statuses,
+            self.metrics,
+            every=settings.status_look,
+            longest=settings.status_wait,
+            most=settings.max_waiting,
+            shared=settings.keys is not None,
+        )
         self.acceptance = Acceptance(self.tickets, self.repetitions, self.metrics)
         self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
         self.clients = Clients(settings.keys, max_body_bytes=self.limits.of(None).max_body_bytes)
@@ -110,7 +119,7 @@ class Door:
         version = await self.watch.boot(START_PATIENCE)
         pulse = Pulse(self.metrics.loop_lag)
         stored = (self.states, self.repetitions)
-        parts = (self.watch, self.publisher, self.reporter, *stored, self.reloader, pulse)
+        parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, self.reloader, pulse)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 
@@ -131,6 +140,7 @@ class Door:
         Who still waits for a confirm then is told that it did not come.
         """
         self.draining = True
+        self.waits.close()
         logs.event(log, "draining", requests=self.room.requests)
         try:
             async with asyncio.timeout_at(until):

@@ -24,6 +24,7 @@ Owns type, title, status and whether a retry helps; never repeats a byte of the 
         ├── 503 draining
         ├── 503 not-ready               the answer of /readyz
         ├── 503 status-unavailable      the store of ticket states cannot be read
+        ├── 503 too-many-waiting        for a ticket to change
         └── 500 internal                our own bug
 
 Who may come in, and how often: `gateway.caller_problems`. What was sent before: `gateway.repetition_problems`.
@@ -228,6 +229,18 @@ def status_unavailable() -> Problem:
         status=503,
         title="Status unavailable",
         detail="The store of ticket states cannot be read now. Accepted tickets are safe.",
+        retryable=True,
+        retry_after=5,
+    )
+
+
+def too_many_waiting() -> Problem:
+    """503: no place for one more who waits for a ticket to change."""
+    return Problem(
+        code="too-many-waiting",
+        status=503,
+        title="Too many are waiting",
+        detail="Too many clients wait for a ticket to change. Ask without `wait`, or again later.",
         retryable=True,
         retry_after=5,
     )

@@ -84,6 +84,12 @@ class Metrics:
     events_waiting: Gauge = field(
         default_factory=lambda: _gauge("journal_events_waiting", "Journal events not confirmed yet.")
     )
+    waiting: Gauge = field(
+        default_factory=lambda: _gauge("status_waiting", "Clients that wait for a ticket to change.")
+    )
+    waits: Counter = field(
+        default_factory=lambda: _counter("status_waits", "Waits for a ticket to change, by their end.", "end")
+    )
     loop_lag: Histogram = field(
         default_factory=lambda: _histogram("loop_lag_seconds", "How late the event loop wakes.", buckets=_LAGS)
     )

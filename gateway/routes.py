@@ -1,6 +1,7 @@
 """The client API: which path does what, and what can be asked.
 
-Owns the table of routes and the answers to questions. Taking tickets in is `gateway.submission`.
+Owns the table of routes and the answers to questions about the door. Taking tickets in is `gateway.submission`, telling
+where they stand is `gateway.status`.
 """
 
 from collections.abc import Mapping
@@ -9,12 +10,10 @@ from aiohttp import web
 
 from gateway import answers, errors, openapi
 from gateway.admission import Mode, Rule
-from gateway.callers import CALLER
-from gateway.contract.ids import is_ticket_id
 from gateway.door import Door
 from gateway.preflight.ticket import SUPPORTED_TYPES
 from gateway.serving import expect_later, problem
-from gateway.states import StatusUnavailable
+from gateway.status import Statuses
 from gateway.submission import Submissions
 
 
@@ -24,32 +23,20 @@ class Routes:
     def __init__(self, door: Door) -> None:
         self._door = door
         self._submissions = Submissions(door)
+        self._statuses = Statuses(door)
 
     def table(self) -> list[web.RouteDef]:
         """Return every route the door has; `openapi.document` describes exactly these."""
         return [
             web.post("/v1/tickets", self._submissions.submit, expect_handler=expect_later),
             web.post("/v1/tickets:check", self._submissions.check, expect_handler=expect_later),
-            web.get("/v1/tickets/{id}", self.status),
+            web.get("/v1/tickets/{id}", self._statuses.status),
             web.get("/v1/limits", self.limits),
             web.get("/healthz", self.health),
             web.get("/readyz", self.ready),
             web.get("/metrics", self.metrics),
             web.get("/openapi.json", self.description),
         ]
-
-    async def status(self, request: web.Request) -> web.StreamResponse:
-        """Tell where a ticket stands, to the client that submitted it; nobody else learns that it exists (G9)."""
-        ticket = request.match_info["id"]
-        if not is_ticket_id(ticket):
-            return problem(request, errors.no_such_ticket())
-        try:
-            found = await self._door.tickets.status(ticket)
-        except StatusUnavailable:
-            return problem(request, errors.status_unavailable())
-        if found is None or not request[CALLER].submitted(found.client):
-            return problem(request, errors.no_such_ticket())
-        return answers.document(answers.status(found))
 
     async def limits(self, _: web.Request) -> web.StreamResponse:
         """Tell what the door lets in, so that a client need not find out by being refused."""
@@ -72,6 +59,9 @@ class Routes:
                 },
                 "idempotency_expiry_seconds": self._door.repetitions.keep,
                 "idempotency_in_flight_seconds": self._door.repetitions.lease,
+                "status_wait_seconds": self._door.waits.longest,
+                "status_look_seconds": self._door.waits.every,
+                "max_waiting": self._door.waits.most_of_one,
                 "rules": _told({rule: limits.mode(rule) for rule in Rule}),
             }
         )

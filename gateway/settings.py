@@ -243,6 +243,13 @@ class DoorSettings(_Shared):
     idempotency_expiry: Seconds = Field(
         default=86_400.0, ge=60, description="how long an Idempotency-Key, or an id of a client's own, is remembered"
     )
+    status_wait: Seconds = Field(
+        default=30.0, ge=0, le=300, description="longest `?wait=` of a question after a ticket"
+    )
+    status_look: Seconds = Field(
+        default=1.0, ge=0.05, le=60, description="pause between looks at the store for all who wait"
+    )
+    max_waiting: int = Field(default=1000, ge=0, le=10_000, description="clients that wait at a time, then 503")
     max_queued: int = Field(default=100_000, ge=1, description="messages waiting in both lanes, then 503")
     max_inflight: int = Field(default=1024, ge=1, description="publishes that wait for their confirm, then 503")
     max_inflight_bytes: Bytes = Field(

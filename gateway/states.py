@@ -7,6 +7,7 @@ nothing is cancelled in the middle of it: what the database holds up goes on by 
 import asyncio
 import logging
 import time
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from gateway.contract import logs
@@ -35,7 +36,7 @@ class States:
         self._looked = asyncio.Event()
         self._failing = False
         self._seen_at = -_BLIND_AFTER
-        self._asking: set[asyncio.Task[TicketStatus | None]] = set()
+        self._asking: set[asyncio.Task[Mapping[str, TicketStatus]]] = set()
 
     @property
     def store(self) -> Store | None:
@@ -64,11 +65,11 @@ class States:
             self._looked.set()
             await asyncio.sleep(_LOOK_EVERY)
 
-    async def ask(self, ticket: str) -> TicketStatus | None:
-        """Return what the store knows of a ticket, None if nothing; raises StatusUnavailable within three seconds."""
+    async def ask(self, tickets: Collection[str]) -> Mapping[str, TicketStatus]:
+        """Return what the store knows of tickets, in one look; raises StatusUnavailable within three seconds."""
         if len(self._asking) >= _MOST_ASKING:
             raise StatusUnavailable
-        asking = asyncio.create_task(self._ask(ticket))
+        asking = asyncio.create_task(self._ask(tickets))
         self._asking.add(asking)
         asking.add_done_callback(self._asked)
         await asyncio.wait({asking}, timeout=_DEADLINE)
@@ -88,13 +89,13 @@ class States:
             await self._store.close()
             self._store = None
 
-    async def _ask(self, ticket: str) -> TicketStatus | None:
+    async def _ask(self, tickets: Collection[str]) -> Mapping[str, TicketStatus]:
         await self._looked.wait()
         if self._store is None:
             raise StatusUnavailable
-        return await self._store.ticket_status(ticket)
+        return await self._store.ticket_statuses(tickets)
 
-    def _asked(self, asking: asyncio.Task[TicketStatus | None]) -> None:
+    def _asked(self, asking: asyncio.Task[Mapping[str, TicketStatus]]) -> None:
         self._asking.discard(asking)
         if not asking.cancelled():
             asking.exception()  # heard, although the one who asked may be gone

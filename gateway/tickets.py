@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -124,12 +124,21 @@ class Tickets:
 
     async def status(self, ticket: str) -> TicketStatus | None:
         """Return where a ticket stands, or None when nobody has heard of it; raises StatusUnavailable."""
-        found = await self._states.ask(ticket)
-        known = self._accepted.get(ticket)
-        if found is None:
-            return None if known is None else known[0]
-        if found.client is None and known is not None:  # the fleet's reports came before the door's
-            return replace(found, client=known[0].client)
+        return (await self.statuses([ticket])).get(ticket)
+
+    async def statuses(self, tickets: Collection[str]) -> dict[str, TicketStatus]:
+        """Return where tickets stand, all in one look; those that nobody has heard of are not there.
+
+        Raises StatusUnavailable.
+        """
+        found = dict(await self._states.ask(tickets))
+        for ticket in tickets:
+            known = self._accepted.get(ticket)
+            if known is None:
+                continue
+            status = found.setdefault(ticket, known[0])
+            if status.client is None:  # the fleet's reports came before the door's
+                found[ticket] = replace(status, client=known[0].client)
         return found
 
     def _record(self, envelope: Envelope, digest: str) -> None:

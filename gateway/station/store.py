@@ -6,11 +6,11 @@ that two of them wait for each other instead of failing halfway; every process o
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -113,20 +113,26 @@ class Store:
 
     async def ticket_status(self, ticket: str) -> TicketStatus | None:
         """Return where `ticket` stands; None when no report about it has arrived yet."""
+        return (await self.ticket_statuses([ticket])).get(ticket)
+
+    async def ticket_statuses(self, wanted: Collection[str]) -> dict[str, TicketStatus]:
+        """Return where tickets stand, in one query; those of which no report has arrived yet are not there."""
         async with self.reading() as transaction:
-            row = (await transaction.execute(sa.select(tables.tickets).filter_by(ticket=ticket))).one_or_none()
-        if row is None:
-            return None
-        return TicketStatus(
-            ticket=row.ticket,
-            kind=row.kind,
-            state=TicketState(row.state),
-            attempts=row.attempts,
-            generation=row.generation,
-            updated_at=row.updated_at,
-            client=row.client,
-            detail=row.detail,
-        )
+            rows = await transaction.execute(sa.select(tables.tickets).where(tables.tickets.c.ticket.in_(wanted)))
+            return {row.ticket: _status(row) for row in rows}
+
+
+def _status(row: Any) -> TicketStatus:
+    return TicketStatus(
+        ticket=row.ticket,
+        kind=row.kind,
+        state=TicketState(row.state),
+        attempts=row.attempts,
+        generation=row.generation,
+        updated_at=row.updated_at,
+        client=row.client,
+        detail=row.detail,
+    )
 
 
 async def _complete(transaction: AsyncConnection) -> None:
