@@ -18,7 +18,7 @@ from consumer import metrics
 from consumer.execution import RunReport
 from consumer.fence import FenceUnavailable
 from consumer.link import Link
-from consumer.storm import DEATHS, Storm, Tally, first_run
+from consumer.storm import DEATHS, STOPPED, Storm, Tally, first_run
 from consumer.storm_memory import StormMemory
 from gateway.contract.envelope import APP_ID, Envelope
 from gateway.contract.ids import uuid7
@@ -31,8 +31,6 @@ from gateway.contract.wire import Wire
 log = logging.getLogger("consumer.storm")
 
 ALERT: Final = "fleet.storm"
-CODE: Final = "storm"
-"""Code of a run that is not charged because the build is to blame."""
 
 
 class Guard:
@@ -95,7 +93,7 @@ class Guard:
             return report
         ended = f"this run ended as {report.outcome} ({report.code})"
         detail = f"not charged, the handler's build is to blame: {ended}"
-        return replace(report, outcome=Outcome.RELEASED, code=CODE, detail=detail, after=None)
+        return replace(report, outcome=Outcome.RELEASED, code=STOPPED, detail=detail, after=None)
 
     async def announce(self, link: Link) -> None:
         """Tell of the storm, unless a node has done that before; raises SessionLost, FenceUnavailable."""

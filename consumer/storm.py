@@ -13,6 +13,8 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
 
+STOPPED: Final = "storm"
+"""Code of a run that is not charged because the build is to blame."""
 DEATHS: Final = frozenset({Outcome.CRASHED, Outcome.MEMORY})
 """Runs that ended with a dead worker. Not `lost`: what a vanished node had been handed need not have run at all."""
 _SURVIVED: Final = frozenset(

@@ -12,6 +12,7 @@ import orjson
 from consumer.claim import overspent, waited
 from consumer.isolation import MOLD_LOST, is_convicted, isolated_for
 from consumer.policy import OnExhausted, Policy
+from consumer.storm import STOPPED
 from gateway.contract.envelope import Admission, Envelope, Spent, supersede
 from gateway.contract.history import RunRecord
 from gateway.contract.journal import Verdict
@@ -89,7 +90,8 @@ def decide(
     """Decide about one ended start.
 
     `jitter` is a random number in [0, 1). `reclaim_floor` in seconds is the shortest delay of an item whose holder
-    vanished; it exceeds the grace after which a cut-off run is killed, so that one item never runs twice at once (P10).
+    vanished, and of one whose build was stopped; it exceeds the grace after which a cut-off run is killed, so that one
+    item never runs twice at once (P10).
     """
     outcome = ending.outcome
     charged, crashed = outcome in CHARGED, outcome in CRASHES
@@ -135,7 +137,8 @@ def decide(
         delay = max(delay, min(policy.backoff_base, _DEPENDENCY_FLOOR))
     if outcome is Outcome.RELEASED and ending.record.code == MOLD_LOST and suspect:
         delay = backoff(envelope.interruptions + 1, policy, jitter)
-    if outcome in _UNCHARGED_FLOOR:
+    # What a stopped build gave back would go from node to node as long as one of them has not heard of the storm.
+    if outcome in _UNCHARGED_FLOOR or (outcome is Outcome.RELEASED and ending.record.code == STOPPED):
         delay = max(delay, reclaim_floor)
     if ending.after is not None:
         # No mere floor: what was told the same seconds in the same moment must not come back in one moment (D33).

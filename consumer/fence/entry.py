@@ -209,7 +209,7 @@ def most(one: Spent, other: Spent) -> Spent:
 
 def _stale(entry: Entry, stamp: Stamp, digest: str) -> Superseded | Conflict | None:
     """Return why a message may no longer start anything, or None; one stamp on record is not stale by itself."""
-    if entry.generation == stamp.generation and entry.digest != digest:
+    if entry.generation >= stamp.generation and entry.digest != digest:  # a greater one may have been edited
         return Conflict(f"ticket {entry.ticket} is on record with another body")
     if entry.stamp > stamp:
         return Superseded(f"start {entry.stamp} is on record, this one is {stamp}")

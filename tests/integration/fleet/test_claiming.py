@@ -206,6 +206,18 @@ def test_another_ticket_under_a_taken_id_is_refused_at_the_door_and_never_droppe
     assert len(house.starts("taken")) == 1
 
 
+def test_another_ticket_under_the_id_of_a_replayed_one_is_not_dropped_either(house: House) -> None:
+    house.accepted("reject", "replayed")
+    house.until("replayed", "quarantined")
+    assert house.command("replay", "replayed", "--by", "ada", "--reason", "once more").returncode == 0
+    eventually(lambda: len(house.starts("replayed")) == 2, 30.0)
+    house.until("replayed", "quarantined")
+    put(house, replace(encode(admitted("replayed")), body=b"another ticket, past the door"))
+    kept = eventually(lambda: [item for item in _items(house) if item["ticket"].startswith("replayed~")])
+    assert {item["reason"] for item in kept} == {"id_conflict"}
+    assert len(house.starts("replayed")) == 2
+
+
 def _items(house: House) -> list[dict[str, str]]:
     answer = call("GET", f"http://127.0.0.1:{house.desk_port}/api/items")
     assert answer.status == 200

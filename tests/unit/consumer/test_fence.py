@@ -206,6 +206,9 @@ async def test_another_body_under_a_taken_id_is_a_conflict_and_no_copy(fence: St
     assert isinstance(await fence.decide("9417", stamp(), decision(Outcome.LOST), digest="another"), Conflict)
     replayed = await fence.license("9417", stamp(generation=1), holder="n1", now=1.0, digest="edited")
     assert isinstance(replayed, Licensed)
+    for which in (stamp(), stamp(attempt=2), stamp(generation=1)):
+        assert isinstance(await fence.license("9417", which, holder="n1", now=1.0, digest="a third"), Conflict)
+        assert isinstance(await fence.recall("9417", which, digest="a third"), Conflict)
 
 
 async def test_a_decision_about_an_older_start_is_superseded(fence: StoreFence) -> None:

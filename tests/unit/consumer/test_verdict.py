@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from consumer import verdict
 from consumer.policy import OnExhausted, Policy
+from consumer.storm import STOPPED
 from consumer.verdict import Decision, Ending, backoff, decide, next_message
 from gateway.contract.envelope import Envelope, Spent
 from gateway.contract.history import History, RunRecord
@@ -253,3 +254,13 @@ def test_spend_travels_with_the_item() -> None:
     decision = decide(first(), ending(Outcome.FAILED, spent=Spent(tokens=7, usd=0.5)), POLICY, jitter=0.5)
     message = next_message(first(spent=Spent(tokens=3)), decision)
     assert message.spent == Spent(tokens=10, usd=0.5)
+
+
+@given(envelopes, st.floats(0, 0.999))
+def test_what_a_stopped_build_gave_back_waits_until_every_node_has_heard_of_the_storm(
+    envelope: Envelope, jitter: float
+) -> None:
+    given_back = ending(Outcome.RELEASED, record=RunRecord(attempt=1, outcome=Outcome.RELEASED, code=STOPPED))
+    decision = decide(envelope, given_back, Policy(max_interruptions=100), jitter=jitter, reclaim_floor=6.0)
+    assert (decision.verdict, decision.delay) == (Verdict.RELEASE, 6.0)
+    assert decided(envelope, Outcome.RELEASED, Policy(max_interruptions=100)).delay == 0.0
