@@ -243,7 +243,7 @@ class Crew:
         if not self._fleet.expected(worker) or mold is None:
             return
         try:
-            hunted = self._hunt > 0 and not any(leash.hunted for leash in self.leashes.values())
+            hunted = self._hunt > 0 and not any(map(self._is_hunted, self.leashes.values()))
             ends = mold.fork(worker, hunt=self._hunt if hunted else 0)
         except OSError as error:
             event(_log, "worker.unforkable", logging.ERROR, error=error)
@@ -255,6 +255,9 @@ class Crew:
         self._watch(worker, self._start_deadline)
         self._act(self._fleet.spawned(worker, exempt=hunted))
         self._upkeep.counted(self._fleet.recycling)
+
+    def _is_hunted(self, leash: Leash) -> bool:
+        return leash.hunted and not (leash.closed or self._fleet.leaving(leash.worker))
 
     def _watch(self, worker: int, patience: float) -> None:
         self._unwatch(worker)

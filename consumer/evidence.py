@@ -6,7 +6,7 @@ Owns the codes and sentences that people read in alerts, in the history and on t
 import os
 import signal
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from consumer.briefing import HardLimits
 from consumer.execution import RunOrder, RunReport
@@ -170,6 +170,8 @@ def _judge(trial: Trial, cause: Cause, death: Death | None) -> tuple[Outcome, st
             )
         case Cause.DIED | Cause.FINISHED:
             return _over_processor_time(trial, death, last) or _death(death, last)
+        case _:
+            assert_never(cause)
 
 
 def _over_processor_time(trial: Trial, death: Death | None, last: str) -> tuple[Outcome, str, str] | None:
@@ -265,6 +267,8 @@ def hear(trial: Trial, record: Spend | Progress | Measured) -> None:
         case Measured():
             if trial.order.examine:  # else the door has measured, and a worker knows nothing better
                 trial.measured = record
+        case _:
+            assert_never(record)
 
 
 def _admission(trial: Trial) -> Admission | None:

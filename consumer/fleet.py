@@ -63,7 +63,7 @@ class Fleet:
     slots: int
     fresh: bool = False
     failures: int = 0
-    """Workers that died before they were ready, in a row."""
+    """Workers that died without having had a run, in a row."""
     mold: int = 0
     """The mold that workers are forked from; 0 while there is none."""
     _newest: int = 0
@@ -160,8 +160,10 @@ class Fleet:
             return []
         one.phase, one.run, one.runs = Phase.LEAVING, None, one.runs - 1
         del self._running[run]
+        if self._stopping or one.revoked:
+            return [End(run=run, worker=None, cause=Cause.STOPPED if self._stopping else Cause.REVOKED)]
         self._waiting.appendleft(run)
-        return self._settle()
+        return [*self._swap(), *self._dispatch()]  # it is replaced when it has `exited`
 
     def revoked(self, run: str) -> list[Intention]:
         """The claim to a run is gone: it ends at once if nobody has it, else its worker is told."""
@@ -198,7 +200,7 @@ class Fleet:
             return []
         if one.phase is not Phase.STARTING:
             return self.garbled(worker)
-        self.failures = self._mold_failures = 0
+        self._mold_failures = 0
         one.phase = Phase.STANDBY
         return self._settle()
 
@@ -223,8 +225,8 @@ class Fleet:
         if one.run is not None:
             done.append(self._end(one, worker, one.run, one.killed_for or Cause.DIED))
         # One that dies young without ever having had a run would do so again, and again.
-        young = one.phase in (Phase.PLANNED, Phase.STARTING, Phase.STANDBY)
-        young = (young or (one.phase is Phase.IDLE and one.runs == 0)) and one.killed_for is not Cause.MOLD_LOST
+        left = one.phase is Phase.LEAVING and one.worn is not None
+        young = one.runs == 0 and not left and one.killed_for is not Cause.MOLD_LOST
         self.failures += young
         return [*done, *self._settle(_backoff(self.failures) if young else 0.0), *self._end_elders()]
 
@@ -353,6 +355,7 @@ class Fleet:
     def _end(self, one: _Worker, worker: int, run: str, cause: Cause) -> End:
         one.run = None
         del self._running[run]
+        self.failures = 0
         return End(run=run, worker=worker, cause=cause)
 
 

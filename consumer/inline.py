@@ -46,6 +46,8 @@ class _InlineLine:
     loop: asyncio.AbstractEventLoop
     heartbeat: Forbearance | None = None
     taken: bool = False
+    over: bool = False
+    """The run has its report; whoever still holds this is not heard."""
     reports: int = 0
 
     def spend(self, tokens: int, usd: float) -> None:
@@ -57,6 +59,8 @@ class _InlineLine:
             self.heartbeat.renew()
 
     def _note(self, tokens: int, usd: float) -> None:
+        if self.over:
+            return
         self.heard()
         self.reports += 1
         hear(self.trial, Spend(run=self.trial.order.run, number=self.reports, tokens=tokens, usd=usd))
@@ -67,7 +71,7 @@ class _InlineLine:
         hear(self.trial, Progress(run=self.trial.order.run, text=clip(str(text), MAX_MESSAGE)))
 
     def lost(self) -> bool:
-        return self.taken
+        return self.taken or self.over
 
 
 @dataclass(slots=True)
@@ -193,11 +197,11 @@ class Inline:
             if under_way.patience is not None:
                 under_way.patience.cancel()
             del self._runs[order.run]
-        if handling.done() and not handling.cancelled():
-            trial.finished = handling.result()
-            under_way.cause = Cause.FINISHED
-        elif under_way.cause is Cause.FINISHED:  # cancelled, and not by us: it asked for its own end and then returned
-            trial.finished = account(order.run, asyncio.CancelledError())
+        line.over = True
+        # One that was cancelled may have caught that and returned, or raised something else: it did not end by itself.
+        if under_way.cause is Cause.FINISHED:
+            cancelled = handling.cancelled()  # not by us: it asked for its own end and then returned
+            trial.finished = account(order.run, asyncio.CancelledError()) if cancelled else handling.result()
         report = conclude(trial, under_way.cause, None, "", loop.time())
         await spending.settled()
         return report

@@ -18,6 +18,10 @@ from consumer.spawn import WorkerEnds
 from consumer.usage import Usage
 
 _READ_BYTES: Final = 1 << 16
+_HEAR_BYTES: Final = 1 << 14
+"""Of a worker's words, in one turn of the loop: one that never stops speaking must not have the loop to itself."""
+_MOST_SHARES: Final = 64
+"""In one `read`: four times what a socket holds that nobody has enlarged."""
 _STACK_INTERVAL: Final = 0.05
 _STACK_LOOKS: Final = 40
 """Looks at the file for stacks, one each interval, before a worker that cannot even write is killed without."""
@@ -78,7 +82,7 @@ class Leash:
         self._unsent = bytearray()
         self._loop = asyncio.get_running_loop()
         self._hears = True
-        self._loop.add_reader(self._channel, self.read)
+        self._loop.add_reader(self._channel, self._hear)
         self._loop.add_reader(self._printed, self.read_output)
 
     def attach(self, pid: int, pidfd: int, statm: int, *, ended: Callable[["Leash"], None]) -> None:
@@ -157,23 +161,10 @@ class Leash:
             return  # it has left already
 
     def read(self) -> None:
-        """Read what the worker has said until there is no more for now."""
-        while self._hears:
-            try:
-                data = self._channel.recv(_READ_BYTES)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                data = b""
-            try:
-                for record in self._decoder.feed(data):
-                    self._listener.on_record(self, record)
-            except Garbled as error:
-                self._deaf(str(error))
-            if not data:
-                self._deaf("its pipe was closed")
-            if len(data) < _READ_BYTES:
-                return
+        """Read all that the worker has said so far."""
+        shares = 0
+        while self._hears and shares < _MOST_SHARES and self._hear():
+            shares += 1
 
     def read_output(self) -> None:
         """Read what the worker has printed, a bounded share at a time."""
@@ -209,6 +200,23 @@ class Leash:
             if descriptor is not None:
                 os.close(descriptor)
         self.pidfd = self._statm = self._stack = self._rollup = None
+
+    def _hear(self) -> bool:
+        """Read a share of what the worker has said; whether there may be more."""
+        try:
+            data = self._channel.recv(_HEAR_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        try:
+            for record in self._decoder.feed(data):
+                self._listener.on_record(self, record)
+        except Garbled as error:
+            self._deaf(str(error))
+        if not data:
+            self._deaf("its pipe was closed")
+        return len(data) == _HEAR_BYTES
 
     def _see_end(self, ended: Callable[["Leash"], None]) -> None:
         assert self.pidfd is not None  # noqa: S101 - it is what was waited on

@@ -40,12 +40,11 @@ class Output:
             told, self._second, self._passed, self._dropped = self._dropped, int(now), 0, 0
         self._line += data
         lines: list[str] = []
-        for piece in self._pieces():
-            if self._passed < _LINES_PER_SECOND:
-                self._passed += 1
-                lines.append(piece.decode("utf-8", "replace"))
-            else:
-                self._dropped += 1
+        while self._passed < _LINES_PER_SECOND and (piece := self._piece()):
+            self._passed += 1
+            lines.append(piece.decode("utf-8", "replace"))
+        if self._passed == _LINES_PER_SECOND:
+            self._drop()
         return lines, told
 
     def rest(self) -> str:
@@ -53,11 +52,20 @@ class Output:
         line, self._line = self._line, bytearray()
         return line.decode("utf-8", "replace")
 
-    def _pieces(self) -> list[bytes]:
-        *whole, last = bytes(self._line).split(b"\n")
-        pieces = [line[at : at + _LINE_BYTES] for line in whole for at in range(0, len(line), _LINE_BYTES)]
-        while len(last) >= _LINE_BYTES:
-            pieces.append(last[:_LINE_BYTES])
-            last = last[_LINE_BYTES:]
-        self._line = bytearray(last)
-        return pieces
+    def _piece(self) -> bytes:
+        """Take the next line that is not empty, or the first piece of a long one; nothing if it goes on."""
+        if self._line.startswith(b"\n"):
+            self._line = self._line.lstrip(b"\n")
+        end = self._line.find(b"\n", 0, _LINE_BYTES + 1)
+        if end < 0 and len(self._line) < _LINE_BYTES:
+            return b""
+        piece = bytes(self._line[:end] if end >= 0 else self._line[:_LINE_BYTES])
+        del self._line[: len(piece) + (end >= 0)]
+        return piece
+
+    def _drop(self) -> None:
+        """Count what is whole, without a look at each line: there may be tens of thousands."""
+        whole, newline, last = bytes(self._line).lstrip(b"\n").rpartition(b"\n")
+        pieces, kept = divmod(len(last), _LINE_BYTES)
+        self._dropped += (whole + newline).count(b"\n") + pieces
+        self._line = bytearray(last[len(last) - kept :])

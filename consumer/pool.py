@@ -184,7 +184,7 @@ class Pool:
         entry = self._by_worker.get(leash.worker)
         trial = entry.trial if entry is not None else None
         match record:
-            case Ready(resets_peak=resets):
+            case Ready(resets_peak=resets) if not leash.ready:
                 leash.resets_peak = resets
                 self._crew.ready(leash)
             case Finished(disturbed=True) if leash.asked:

@@ -108,7 +108,9 @@ class Wear:
         return is_due or self.worn is not None
 
     def looked(self, *, private: int, resident: int, now: float) -> None:
-        """Note what was seen between two runs."""
+        """Note what was seen between two runs; a process that is over has no memory, and that is no news."""
+        if private == 0:
+            return
         self.private, self._looked_at = private, now
         self._highest = max(self._highest, resident)
         if self.runs > WARM_UP_RUNS:

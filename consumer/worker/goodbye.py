@@ -7,13 +7,12 @@ import atexit
 import inspect
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from consumer.handler import exit_hooks
-from consumer.worker.native import flush
+from consumer.worker.printed import write_out
 
 _log = logging.getLogger("consumer.worker")
 
@@ -37,9 +36,7 @@ def leave() -> NoReturn:
     """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for threads, as at any other end
     atexit._run_exitfuncs()  # noqa: SLF001 - the same for what libraries have registered
-    sys.stdout.flush()
-    sys.stderr.flush()
-    flush()
+    write_out()
     os._exit(0)
 
 

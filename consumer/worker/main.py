@@ -7,9 +7,7 @@ import asyncio
 import contextlib
 import os
 import socket
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from consumer.pipe import Finished, Order, Ready
 from consumer.worker import stacks
@@ -17,7 +15,8 @@ from consumer.worker.goodbye import say_goodbye
 from consumer.worker.hunting import Hunt
 from consumer.worker.line import Pipe, RunLine
 from consumer.worker.loading import Handler
-from consumer.worker.native import flush
+from consumer.worker.peak import Peak
+from consumer.worker.printed import write_out
 from consumer.worker.reading import Reader
 from consumer.worker.runner import awaited, prepare, run_to_end
 from consumer.worker.used import used_here
@@ -39,23 +38,21 @@ class Seat:
 
 def serve(seat: Seat) -> None:
     """Serve orders until the pipe ends, then call the exit hooks; a handler's `SystemExit` passes through."""
+    born = os.getpid()
     pipe = Pipe(seat.channel)
-    walls = Walls()
-    with (
-        Path("/proc/self/clear_refs").open("wb", buffering=0) as peak,
-        contextlib.closing(asyncio.new_event_loop()) as loop,
-    ):
+    walls, peak = Walls(), Peak()
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
         asyncio.set_event_loop(loop)
         stacks.on_request(seat.stack, loop)
         hunt = Hunt(seat.hunt) if seat.hunt else None
-        pipe.say(Ready(resets_peak=_reset(peak.fileno())))
+        pipe.say(Ready(resets_peak=peak.reset()))
         while (order := pipe.next_order()) is not None:
-            _reset(peak.fileno())
+            peak.reset()
             walls.build(order)
             finished = _run(seat, order, pipe, loop)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            flush()
+            write_out()
+            if os.getpid() != born:
+                os._exit(0)  # a copy that the handler has forked and let return: its parent speaks for the run
             pipe.say(replace(finished, disturbed=stacks.were_written(seat.stack), usage=used_here()))
             if finished.last:
                 break
@@ -86,12 +83,3 @@ def _swept(loop: asyncio.AbstractEventLoop) -> bool:
         task.cancel()
     _, alive = loop.run_until_complete(asyncio.wait(left, timeout=1))
     return not alive
-
-
-def _reset(descriptor: int) -> bool:
-    """Set the peak of resident memory back to what is resident now (proc(5), clear_refs), where the kernel can."""
-    try:
-        os.write(descriptor, b"5")
-    except OSError:
-        return False
-    return True

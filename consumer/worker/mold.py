@@ -49,6 +49,8 @@ _PR_SET_NAME: Final = 15
 _OOM_SCORE: Final = 500
 """Raised, so that the kernel takes a worker before the mold and the mold before the supervisor."""
 _DESCRIPTORS: Final = 3
+_IGNORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+"""As in any Python process: what went wrong is raised as an OSError."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -84,7 +86,8 @@ class Mold:
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)  # the wakeup says it; polled below
-        _die_with_parent(signal.SIGTERM, self._supervisor)
+        # The end of the socket says that the supervisor is gone; this wakes a mold that was stopped, so it can see.
+        _die_with_parent(signal.SIGCONT, self._supervisor)
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(wake, select.POLLIN)
         while True:
@@ -156,7 +159,7 @@ class Mold:
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             with contextlib.suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
+                signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
         _die_with_parent(signal.SIGKILL, mold)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.dup2(output, 1)

@@ -207,6 +207,17 @@ class Mute:
         raise RuntimeError("no words")
 
 
+_told = asyncio.Event()
+
+
+async def _pay_when_told(run: Run) -> None:
+    await _told.wait()
+    assert run.lost
+    run.progress("too late")
+    run.spend(tokens=5)
+    await asyncio.sleep(0)
+
+
 async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
     match run.ticket.text.split(" ")[0]:
         case "linger":  # leaves a task behind that the next run must not meet
@@ -246,6 +257,17 @@ async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each 
                 await asyncio.sleep(0.01)
         case "spend":
             run.spend(tokens=7)
+        case "spend_later":  # a task that outlives its run
+            _left_behind.append(asyncio.create_task(_pay_when_told(run)))
+        case "collect":
+            _told.set()
+            await _left_behind.pop()
+        case "swallow":
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                if "fail" in run.ticket.text:
+                    raise ValueError("cancelled, and no good at it") from None
         case "spend_in_thread":
             await asyncio.to_thread(run.spend, tokens=7)
         case "pay":
@@ -256,7 +278,8 @@ async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each 
 
 
 def _own_pipe() -> int:
-    return next(number for number, name in _descriptors().items() if number > 2 and name == "socket")
+    sockets = (number for number, name in _descriptors().items() if number > 2 and name == "socket")
+    return next(number for number in sockets if os.get_blocking(number))  # those of the loop never block
 
 
 def _descriptors() -> dict[int, str]:

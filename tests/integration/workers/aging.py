@@ -68,6 +68,8 @@ def handle(run: Run) -> None:
             _touched(int(argument))
         case "cling":
             at_exit(lambda: time.sleep(600))
+        case "gulp":
+            bytearray(64 << 30)
         case "nap":
             time.sleep(0.01)
         case "wait":

@@ -72,6 +72,30 @@ async def test_inline_run_is_cancelled_at_its_deadline(loaded: Inline) -> None:
     assert "in handle_async" in report.evidence["stack"]
 
 
+@pytest.mark.parametrize("accident", ["swallow", "swallow and fail"])
+async def test_inline_handler_that_catches_its_cancellation_has_not_ended_by_itself(
+    loaded: Inline, accident: str
+) -> None:
+    report = await loaded.run(order(accident, deadline=0.1))
+    assert (report.outcome, report.code) == (Outcome.TIMED_OUT, "deadline")
+    revoked = order(accident)
+    run = asyncio.create_task(loaded.run(revoked))
+    await asyncio.sleep(0)
+    loaded.revoke(revoked.run, outcome=Outcome.OUTAGE, grace=0)
+    assert (await run).outcome is Outcome.OUTAGE
+
+
+async def test_what_an_inline_handler_has_left_behind_is_not_heard_after_its_run(loaded: Inline) -> None:
+    kept: list[Spent] = []
+
+    async def keep(spent: Spent) -> None:
+        kept.append(spent)
+
+    assert (await loaded.run(order("spend_later"), spent=keep)).spent == Spent()
+    assert (await loaded.run(order("collect"), spent=keep)).spent == Spent()
+    assert kept == []
+
+
 async def test_inline_item_that_came_past_the_door_is_examined(loaded: Inline) -> None:
     assert (await loaded.run(order(body=b"\xff\xff\xfe", examine=True))).outcome is Outcome.INADMISSIBLE
     passed = await loaded.run(order("fine", examine=True))

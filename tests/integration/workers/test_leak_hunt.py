@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -60,10 +61,18 @@ async def test_hunted_worker_is_exempt_from_recycling_and_the_others_are_not(new
     assert {facts["worker"] for facts in found} <= {hunted}
 
 
-async def test_hunt_goes_on_in_another_worker_when_the_hunted_one_dies(new_pool: NewPool) -> None:
+@pytest.mark.parametrize("end", ["killed idle", "killed in its run", "used up"])
+async def test_hunt_goes_on_in_another_worker_when_the_hunted_one_ends(
+    new_pool: NewPool, end: str, tmp_path: Path
+) -> None:
     pool, found = await _hunting(new_pool, every=5)
     (first,) = pool.worker_pids()
-    os.kill(first, signal.SIGKILL)
+    if end == "killed in its run":
+        await pool.run(order(f"wait {tmp_path / 'never'}", deadline=0.5))
+    elif end == "used up":
+        await pool.run(order("gulp"))
+    else:
+        os.kill(first, signal.SIGKILL)
     await soon(lambda: first not in pool.worker_pids() and pool.ready == 1)
     for _ in range(10):
         await pool.run(order("leak 1"))

@@ -111,6 +111,14 @@ def test_growth_is_unknown_before_there_are_two_samples_after_the_warm_up() -> N
     assert recycling.suggested_runs(None) is None
 
 
+def test_look_at_a_worker_that_is_dead_says_nothing_about_its_growth() -> None:
+    wear = _new(_recycling(rss=64 * MIB))
+    wear.runs = 20
+    wear.looked(private=9 * MIB, resident=100 * MIB, now=1.0)
+    wear.looked(private=0, resident=0, now=2.0)
+    assert (wear.private, wear.growth.samples) == (9 * MIB, 1)
+
+
 def test_growth_of_workers_that_have_left_still_counts() -> None:
     recycling = _recycling(rss=64 * MIB)
     wear = _new(recycling)
