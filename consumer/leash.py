@@ -69,6 +69,7 @@ class Leash:
         self.closed = False
         self._statm: int | None = None
         self._rollup: int | None = None
+        self._life = select.poll()
         self._channel = ends.channel
         self._printed = ends.output
         self._stack: int | None = ends.stack
@@ -89,6 +90,7 @@ class Leash:
         """Take the descriptors that the mold made for the new process; `ended` is called once, when that is over."""
         self.pid, self.pidfd, self._statm = pid, pidfd, statm
         self._rollup = memory.open_rollup(pid, pidfd)
+        self._life.register(pidfd, select.POLLIN)
         self._loop.add_reader(pidfd, self._see_end, ended)
         if self.doomed:
             self.kill()
@@ -105,9 +107,7 @@ class Leash:
         """Whether its process has ended, also if nobody has been told yet."""
         if self.pidfd is None:
             return self.closed
-        look = select.poll()
-        look.register(self.pidfd, select.POLLIN)
-        return bool(look.poll(0))
+        return bool(self._life.poll(0))
 
     def kill(self) -> None:
         """Kill the worker, or see to it that it is killed once its process is known."""
