@@ -9,6 +9,8 @@ from uuid import uuid4
 import pytest
 
 from consumer.examples import plain as example
+from gateway.contract.envelope import Envelope, Loss, encode
+from gateway.contract.ids import TicketId
 from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
@@ -65,6 +67,16 @@ def test_what_kills_it_is_charged_before_it_runs_again_and_neighbours_come_throu
     house.until("plain-killer", "quarantined", 60)
     assert [start.attempt for start in house.starts("plain-killer")] == [1, 2, 3]
     assert house.balance(["plain-killer", *good]) == {"quarantined": 1, "done": 4}
+
+
+def test_what_waits_to_be_judged_is_not_run_by_a_consumer_that_cannot_judge(house: House) -> None:
+    plain_consumer(house)
+    loss = Loss(holder="some-node#1", beat=1.0, at=1.0)
+    waiting = Envelope(ticket=TicketId("asked"), kind="good", body=b"hello", content_type="text/plain", loss=loss)
+    publish(house.broker_url, Topology(prefix=house.prefix, delay_unit=0.05).to_lane(Lane.WORK), encode(waiting))
+    house.until("asked", "done", 40.0)
+    assert [start.attempt for start in house.starts("asked")] == [2]
+    assert house.runs("asked") == ["lost", "succeeded"]
 
 
 def test_what_nobody_understands_goes_to_quarantine_raw(house: House) -> None:

@@ -47,6 +47,18 @@ def test_isolation_lane_refuses_what_would_not_isolate(house: House, arguments: 
     assert (code, advice in said) == (2, True)
 
 
+def test_run_that_may_outlast_the_brokers_patience_is_refused_for_all_kinds_and_for_each(
+    house: House, tmp_path: Path
+) -> None:
+    for_all = consumer(house, "--handler", INLINE, LAZARETTO_RUN_DEADLINE="29m")
+    path = tmp_path / "kinds.toml"
+    path.write_text('[kinds."slow.report"]\nrun_deadline = "2h"\n')
+    for_one = consumer(house, "--handler", INLINE, LAZARETTO_CONFIG=str(path))
+    for (code, said), deadline in ((for_all, "1740 s"), (for_one, "7200 s")):
+        assert code == 2
+        assert f"a run deadline of {deadline} is too near to the broker's acknowledgement timeout of 1800 s" in said
+
+
 def test_handler_that_cannot_be_loaded_is_a_clear_start_failure(house: House) -> None:
     code, said = consumer(house, "--handler", "tests.support.handlers:no_such_function")
     assert code == 2
