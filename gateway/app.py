@@ -22,7 +22,8 @@ from gateway.door import Door
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
 from gateway.serving import answer_always
-from gateway.settings import Address, DoorSettings
+from gateway.setting_values import Address
+from gateway.settings import DoorSettings
 
 log = logging.getLogger("gateway.app")
 

@@ -16,10 +16,12 @@ from gateway.clients import Clients
 from gateway.confirm_channel import Fate
 from gateway.contract import kind_limits, logs, rules
 from gateway.metrics import Metrics
+from gateway.passes import Passes
 from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
 from gateway.pulse import Pulse
+from gateway.refusals import Refusals
 from gateway.reloading import Reloadable, Reloader
 from gateway.repetitions import Repetitions
 from gateway.reporter import Reporter
@@ -49,6 +51,7 @@ class Door:
     def __init__(self, settings: DoorSettings, vocabulary: Vocabulary) -> None:
         name = f"lazaretto-door-{settings.node_name}-{os.getpid()}"
         self.settings = settings
+        self.node = f"{settings.node_name}/door-{os.getpid()}"
         self.metrics = Metrics()
         self.limits = Limits(
             max_body_bytes=settings.max_body_bytes,
@@ -85,9 +88,11 @@ class Door:
             self.reporter,
             self.states,
             settings.topology,
-            node=f"{settings.node_name}/door-{os.getpid()}",
+            node=self.node,
             deadline=settings.publish_deadline,
         )
+        self.refusals = Refusals(self.reporter, self.limits, node=self.node, sample=settings.refused_sample)
+        self.passes = Passes(self.states)
         self.repetitions = Repetitions(
             self.states, lease=settings.publish_deadline + _AROUND_A_PUBLISH, keep=settings.idempotency_expiry
         )
@@ -118,7 +123,7 @@ class Door:
         self.reloader.boot()
         version = await self.watch.boot(START_PATIENCE)
         pulse = Pulse(self.metrics.loop_lag)
-        stored = (self.states, self.repetitions)
+        stored = (self.states, self.repetitions, self.passes)
         parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, self.reloader, pulse)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version

@@ -4,55 +4,41 @@ Owns defaults, units and bounds. Reports every mistake at once and never starts 
 durations and sizes are written, stand in `gateway.contract.knobs`.
 """
 
-import ipaddress
 import os
 import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
-from yarl import URL
 
-from gateway.client_address import networks
 from gateway.contract import kind_limits, knobs, rules
 from gateway.contract.topology import Topology
+from gateway.setting_values import (
+    Address,
+    Bytes,
+    Listen,
+    Proxies,
+    Seconds,
+    StoreUrl,
+    Switch,
+    Texts,
+    Urls,
+    WebAddress,
+    unit,
+)
+from gateway.station.surge import Threshold
 
 MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
 """What every supported broker takes in one message (16 MiB since 4.0), less room for the envelope (D07)."""
-_MAX_PORT: Final = 65535
 _PREFIX: Final = re.compile(knobs.PREFIX_PATTERN)
-
-
-class Address(NamedTuple):
-    """Where a program listens; port 0 takes a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Tell whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 class SettingsError(ValueError):
@@ -61,93 +47,6 @@ class SettingsError(ValueError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
-
-
-def _address(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    host, colon, port = value.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > _MAX_PORT:
-        raise ValueError("write host:port, such as 127.0.0.1:8080")
-    return Address(host, int(port))
-
-
-def _listed(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def _proxies(value: object) -> object:
-    listed = _listed(value)
-    if isinstance(listed, tuple):
-        networks(listed)  # whose ValueError names what is no address
-    return listed
-
-
-def _switch(value: object) -> object:
-    if isinstance(value, str) and value in {"on", "off"}:
-        return value == "on"
-    if isinstance(value, bool):
-        return value
-    raise ValueError("write on or off")
-
-
-def _broker_url(value: object) -> object:
-    urls = _listed(value)
-    for url in urls if isinstance(urls, tuple) else ():
-        if not _names_a_broker(url):
-            raise ValueError("write amqp://user:password@host:port/ or amqps://..., several separated by commas")
-    return urls
-
-
-def _names_a_broker(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in {"amqp", "amqps"} and bool(parts.hostname) and parts.port != 0 and bool(URL(url).host)
-    except ValueError:  # whose text may quote the password
-        return False
-
-
-def _store_url(value: object) -> object:
-    # The URL may hold a password, so no answer quotes it.
-    if not isinstance(value, str) or not value:
-        return value
-    try:
-        url = make_url(value)
-        dialect = url.get_dialect()
-        usable = dialect.is_async and dialect.name in {"sqlite", "postgresql"}
-        if usable:
-            dialect.import_dbapi()
-    except ImportError as error:
-        raise ValueError(f"the driver of this URL is not installed: {error}") from error
-    except (SQLAlchemyError, ValueError) as error:
-        raise ValueError("write sqlite+aiosqlite:///path/of/station.db") from error
-    if not usable:
-        raise ValueError("write sqlite+aiosqlite:///path/of/station.db: no other store can be used")
-    if dialect.name == "sqlite" and url.database in {None, "", ":memory:"}:
-        raise ValueError("name a file after sqlite+aiosqlite:///, which all programs share")
-    return value
-
-
-def _reached_as(value: object) -> object:
-    if (
-        isinstance(value, str)
-        and value
-        and (urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname)
-    ):
-        raise ValueError("write http://host:port or https://host")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(knobs.duration)]
-Bytes = Annotated[int, BeforeValidator(knobs.size)]
-Listen = Annotated[Address, NoDecode, BeforeValidator(_address)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
-Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_broker_url)]
-StoreUrl = Annotated[str, BeforeValidator(_store_url)]
-WebAddress = Annotated[str, BeforeValidator(_reached_as)]
-Proxies = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_proxies)]
-Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
 
 
 class _Shared(BaseSettings):
@@ -236,6 +135,9 @@ class DoorSettings(_Shared):
         description='limits and policies by kind, [kinds."support.ticket"] in the file; a door reads the limits',
     )
     accept_detected: Switch = Field(default=False, description="on: admit text whose charset could only be guessed")
+    refused_sample: Bytes = Field(
+        default=1024, le=16_384, description="beginning of a refused body that is kept for review; 0: nothing of it"
+    )
     body_deadline: Seconds = Field(
         default=30.0, gt=0, description="time for a client to send its whole body; below 4 KiB in 5 s it ends sooner"
     )
@@ -297,6 +199,21 @@ class StationSettings(_Shared):
         default="", description="the desk's address as reviewers reach it; empty: http://<desk>"
     )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
+    refusal_window: Seconds = Field(
+        default=300.0,
+        ge=60,
+        le=86_400,
+        description="time whose refusals by one rule are compared with what is usual",
+    )
+    refusal_surge: int = Field(
+        default=50, ge=0, description="refusals by one rule in that time before anybody is told; 0: nobody is"
+    )
+    refusal_factor: float = Field(default=3.0, ge=1, description="times the usual number that a surge is")
+
+    @property
+    def refusal_threshold(self) -> Threshold:
+        """From when on refusals surge."""
+        return Threshold(window=self.refusal_window, least=self.refusal_surge, factor=self.refusal_factor)
 
     @property
     def desk_link(self) -> str:
@@ -348,7 +265,7 @@ def help_text(model: type[_Shared]) -> str:
             if info.annotation is not str
             else "this machine's"
         )
-        lines.append(f"  {knobs.PREFIX}{name.upper()} [{_unit(info.annotation, info.metadata)}, default {default}]")
+        lines.append(f"  {knobs.PREFIX}{name.upper()} [{unit(info.annotation, info.metadata)}, default {default}]")
         lines.append(f"      {info.description}")
     return "\n".join(lines)
 
@@ -359,20 +276,6 @@ def _sentences(error: ValidationError) -> Iterator[str]:
         where = ".".join(str(part) for part in mistake["loc"][:1])
         for line in text.splitlines():
             yield f"{knobs.PREFIX}{where.upper()}: {line}" if where else line
-
-
-def _unit(annotation: object, metadata: list[Any]) -> str:
-    readers = {part.func for part in metadata if isinstance(part, BeforeValidator)}
-    units: dict[Any, str] = {
-        knobs.duration: "seconds, or 500ms, 30s, 5m, 1h",
-        knobs.size: "bytes, or 512KiB, 4MB",
-        _switch: "on or off",
-        _address: "host:port",
-    }
-    found = [unit for reader, unit in units.items() if reader in readers]
-    if found:
-        return found[0]
-    return "count" if annotation is int else "text"
 
 
 def _shown(value: object) -> str:

@@ -26,12 +26,15 @@ from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import Submission, Ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.quota import Exceeded
+from gateway.refusals import Refusal
 from gateway.serving import ADDRESS, REQUEST_ID, invite, problem
 from gateway.states import StatusUnavailable
+from gateway.station.passes import Pass
 from gateway.station.submissions import Differs, InFlight
-from gateway.tickets import Refusal
 from gateway.watch import Obstacle
 
+ADMITTED_ANYWAY: Final = "admitted_anyway"
+"""Why a ticket begins in the isolation lane: a reviewer has let in what the door had refused."""
 _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.CLOSED: 1,
     Fate.TIMED_OUT: 1,
@@ -107,26 +110,47 @@ class Submissions:
     async def _judged(self, request: web.Request, body: Body, key: str | None, *, publish: bool) -> web.StreamResponse:
         self._door.metrics.body_bytes.observe(len(body.content))
         started = time.perf_counter()
-        verdict = await self._door.examiner.examine(
-            Submission(
-                body=body.content,
-                content_type=request.headers.get("Content-Type"),
-                kind=request_head.kind_beside(request),
-            )
+        submission = Submission(
+            body=body.content, content_type=request.headers.get("Content-Type"), kind=request_head.kind_beside(request)
         )
+        verdict = await self._door.examiner.examine(submission)
         self._door.metrics.check_seconds.labels(rule="all").observe(time.perf_counter() - started)
         match verdict:
             case Passed():
-                return await self._passed(request, body, key, verdict, publish=publish)
+                return await self._passed(request, body.content, key, verdict, publish=publish)
             case Refused():
-                return self._refuse(request, verdict, body=body.content, publish=publish)
+                return await self._judged_again(request, submission, verdict, key, publish=publish)
             case Busy() | OutOfTime():
                 return self._end(request, errors.overloaded("preflight"), outcome="unavailable")
             case _:
                 assert_never(verdict)
 
+    async def _judged_again(
+        self, request: web.Request, submission: Submission, refusal: Refused, key: str | None, *, publish: bool
+    ) -> web.StreamResponse:
+        """Let in what a reviewer has given a pass for, marked; refuse everything else."""
+        body, client = submission.body, request[CALLER].client
+        granted = self._door.passes.granted(refusal, client, body, submission.content_type)
+        if granted is None:
+            return self._refuse(request, refusal, body=body, publish=publish)
+        softened = self._door.limits.softened(Mode.OBSERVE)
+        match await self._door.examiner.examine(submission, softened):
+            case Passed(ticket=Ticket(kind=kind)) as passed if kind == granted.kind:
+                return await self._passed(request, body, key, passed, publish=publish, granted=granted)
+            case Busy() | OutOfTime():
+                return self._end(request, errors.overloaded("preflight"), outcome="unavailable")
+            case _:
+                return self._refuse(request, refusal, body=body, publish=publish)
+
     async def _passed(
-        self, request: web.Request, body: Body, key: str | None, passed: Passed, *, publish: bool
+        self,
+        request: web.Request,
+        body: bytes,
+        key: str | None,
+        passed: Passed,
+        *,
+        publish: bool,
+        granted: Pass | None = None,
     ) -> web.StreamResponse:
         ticket, caller = passed.ticket, request[CALLER]
         if not caller.may_submit(ticket.kind):
@@ -139,23 +163,26 @@ class Submissions:
             )
             return self._end(request, wrong, outcome="refused", kind=ticket.kind)
         received = time.time()
-        admission = _admission(passed.admission, caller.client, received)
+        admission = _admission(passed.admission, caller.client, received, granted)
         if not publish:
             self._count("checked", ticket.kind)
             return answers.document(answers.receipt(None, admission, received, passed))
         envelope = Envelope(
-            ticket=_ticket_id(ticket, caller.client, key),
+            ticket=_ticket_id(ticket, caller.client, key, granted),
             kind=ticket.kind,
-            body=body.content,
+            body=body,
             content_type=request.headers.get("Content-Type", "application/octet-stream"),
             submitted_at=received,
             admission=admission,
+            suspect=None if granted is None else ADMITTED_ANYWAY,
             traceparent=request.headers.get("traceparent"),
             tracestate=request.headers.get("tracestate"),
         )
         document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
-        digest = None if ticket.id is None and key is None else _digest(ticket, caller.client)
-        outcome = await self._door.acceptance.accept(envelope, document, digest=digest, strict=key is not None)
+        is_new = ticket.id is None and key is None and granted is None
+        digest = None if is_new else _digest(ticket, caller.client)
+        strict = key is not None or granted is not None
+        outcome = await self._door.acceptance.accept(envelope, document, digest=digest, strict=strict)
         match outcome:
             case Accepted():
                 if not outcome.again:
@@ -208,14 +235,18 @@ class Submissions:
         kind = refusal.facts.kind or request_head.kind_beside(request)
         for violation in refusal.violations:
             self._door.metrics.refusals.labels(rule=violation.rule, mode=Mode.ENFORCE).inc()
-        self._door.tickets.refuse(
+        self._door.refusals.record(
             Refusal(
                 request_id=request[REQUEST_ID],
                 client=request[CALLER].client,
                 address=request[ADDRESS],
                 kind=kind if kind is not None and is_kind(kind) else None,
+                said_kind=request_head.kind_beside(request),
                 status=what.status,
                 violations=[errors.violation_document(violation) for violation in refusal.violations],
+                stage=refusal.stage,
+                facts=refusal.facts,
+                content_type=request.headers.get("Content-Type"),
                 size=refusal.facts.bytes or request.content_length or 0,  # what was not read was at least declared
                 body=body,
             )
@@ -247,10 +278,15 @@ def _has_left(request: web.Request, refusal: Refused) -> bool:
     return broken and request.transport is None
 
 
-def _ticket_id(ticket: Ticket, client: str, key: str | None) -> TicketId:
-    """The client's own id, else the one its key stands for, else a new one."""
+def _ticket_id(ticket: Ticket, client: str, key: str | None, granted: Pass | None) -> TicketId:
+    """The client's own id, else that of its pass, else the one its key stands for, else a new one.
+
+    A pass lets one ticket in, whatever keys it is sent with.
+    """
     if ticket.id is not None:
         return TicketId(ticket.id)
+    if granted is not None:
+        return TicketId(granted.id)
     return TicketId(uuid7()) if key is None else idempotent_ticket_id(client, key)
 
 
@@ -267,7 +303,7 @@ def _digest(ticket: Ticket, client: str) -> str:
     return digest.hexdigest()
 
 
-def _admission(admitted: Admitted, client: str, now: float) -> Admission:
+def _admission(admitted: Admitted, client: str, now: float, granted: Pass | None) -> Admission:
     facts = admitted.facts
     return Admission(
         bytes=facts.bytes,
@@ -278,4 +314,5 @@ def _admission(admitted: Admitted, client: str, now: float) -> Admission:
         client=client,
         admitted_at=now,
         marked=admitted.rules,
+        granted="" if granted is None else granted.id,
     )

@@ -1,24 +1,21 @@
-"""A ticket's way through the door: accepted once the broker has it, refused on record, and its state asked for.
+"""A ticket's way through the door: accepted once the broker has it, and its state asked for.
 
 Owns the order "confirmed, then accepted" and the memory of what this door has just accepted. Knows no HTTP.
 """
 
-import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
 
 from gateway.confirm_channel import Fate
 from gateway.contract import envelope as envelopes
 from gateway.contract import logs
 from gateway.contract.envelope import Envelope
-from gateway.contract.ids import UNKNOWN_KIND
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import TicketState
-from gateway.contract.text import clip
 from gateway.contract.topology import Lane, Topology
 from gateway.publisher import Publisher, Purpose
 from gateway.reporter import Reporter
@@ -28,24 +25,6 @@ from gateway.station.store import TicketStatus
 log = logging.getLogger("gateway.tickets")
 
 MAX_REMEMBERED: Final = 10_000
-MAX_SAMPLE: Final = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """What is kept of a refused request (G5): measured facts and a bounded sample, never the whole body."""
-
-    request_id: str
-    client: str
-    address: str
-    """Where it came from, as far as it can be told; for people."""
-    kind: str | None
-    status: int
-    violations: Sequence[Mapping[str, Any]]
-    size: int
-    """Bytes, as far as they were counted."""
-    body: bytes | None
-    """None when it was not read to its end."""
 
 
 class Tickets:
@@ -64,7 +43,7 @@ class Tickets:
         self._publisher = publisher
         self._reporter = reporter
         self._states = states
-        self._route = topology.to_lane(Lane.WORK)
+        self._topology = topology
         self._node = node
         self._deadline = deadline
         self._accepted: OrderedDict[str, tuple[TicketStatus, str]] = OrderedDict()
@@ -83,43 +62,10 @@ class Tickets:
         """
         return await self._publisher.publish(
             envelopes.encode(envelope),
-            self._route,
+            self._topology.to_lane(Lane.SUSPECTS if envelope.suspect else Lane.WORK),
             purpose=Purpose.TICKETS,
             deadline=self._deadline,
             confirmed=lambda: self._record(envelope, digest),
-        )
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Put a refusal on record: one log line, one event for the journal."""
-        rules = ",".join(sorted({str(violation["rule"]) for violation in refusal.violations}))
-        digest = None if refusal.body is None else hashlib.sha256(refusal.body).hexdigest()
-        logs.event(
-            log,
-            "refused",
-            request=refusal.request_id,
-            status=refusal.status,
-            rules=rules,
-            client=refusal.client,
-            address=refusal.address,
-            bytes=refusal.size,
-            sha256=digest,
-        )
-        self._reporter.report(
-            Event(
-                event=EventName.REFUSED,
-                at=time.time(),
-                ticket=refusal.request_id,
-                kind=refusal.kind or UNKNOWN_KIND,
-                node=self._node,
-                data={
-                    "violations": list(refusal.violations),
-                    "client": refusal.client,
-                    "address": refusal.address,
-                    "bytes": refusal.size,
-                    "digest": digest,
-                    "sample": clip((refusal.body or b"")[:MAX_SAMPLE].decode("utf-8", "replace"), MAX_SAMPLE),
-                },
-            )
         )
 
     async def status(self, ticket: str) -> TicketStatus | None:
@@ -175,6 +121,7 @@ class Tickets:
                     "exact": facts.exact,
                     "attachments": facts.attachments,
                     **({"marked": list(facts.marked)} if facts.marked else {}),
+                    **({"pass": facts.granted} if facts.granted else {}),
                 },
             )
         )

@@ -24,7 +24,7 @@ MAX_SPENT: Final = 2**53
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
-_MAX_MARKED: Final = 256
+_MAX_MARKED: Final = 160
 _MAX_FOREIGN: Final = 1024
 _MAX_RAW_HEADERS: Final = 4096
 _MAX_FIGURE: Final = 2**53
@@ -46,6 +46,8 @@ class Admission:
     """Unix seconds."""
     marked: tuple[str, ...] = ()
     """Rules that it breaks, or may break, and that did not keep it out."""
+    granted: str = ""
+    """The pass that let it in although it was refused; empty for all others. Who gave it and why, the station knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +311,7 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
         "client": clip(admission.client, 128),
         "admitted-at": round(admission.admitted_at * 1000),
         **({"marked": clip(",".join(admission.marked), _MAX_MARKED)} if admission.marked else {}),
+        **({"pass": clip(admission.granted, _MAX_CODE)} if admission.granted else {}),
     }
 
 
@@ -322,6 +325,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         client=str(table["client"]),
         admitted_at=reading.figure(table["admitted-at"]) / 1000,
         marked=tuple(str(table["marked"]).split(",")) if table.get("marked") else (),
+        granted=str(table.get("pass", "")),
     )
 
 

@@ -28,9 +28,9 @@ class EventName(StrEnum):
     """What an event reports."""
 
     ACCEPTED = "accepted"
-    """The door took responsibility. data: client, bytes, charset, tokens, exact, attachments."""
+    """The door took responsibility. data: client, bytes, charset, tokens, exact, attachments, marked, pass."""
     REFUSED = "refused"
-    """The door or the consumer's preflight said no. data: violations, client, address, bytes, digest, sample."""
+    """The door or the consumer's preflight said no. data: violations, client, address, bytes, digest, facts, sample."""
     STARTED = "started"
     """A run began. data: lane, worker."""
     FINISHED = "finished"

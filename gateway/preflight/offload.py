@@ -56,19 +56,25 @@ class Examiner:
         """Drop what waits and let the thread end."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def examine(self, submission: Submission) -> Passed | Refused | OutOfTime | Busy:
-        """Examine `submission` within the seconds set. A caller that gives up frees the place of one that waits."""
+    async def examine(
+        self, submission: Submission, limits: Limits | None = None
+    ) -> Passed | Refused | OutOfTime | Busy:
+        """Examine `submission` within the seconds set. A caller that gives up frees the place of one that waits.
+
+        `limits` are the examiner's own unless others are named.
+        """
+        limits = self.limits if limits is None else limits
         deadline = time.monotonic() + self._seconds
         if len(submission.body) <= INLINE_BYTES and submission.content_encoding is None:
-            return examine(submission, self.limits, self.vocabulary, deadline=deadline)
+            return examine(submission, limits, self.vocabulary, deadline=deadline)
         self._outstanding = [future for future in self._outstanding if not future.done()]
         if len(self._outstanding) >= self._queued:
             return Busy()
-        running = self._thread.submit(self._on_thread, submission, deadline)
+        running = self._thread.submit(self._on_thread, submission, limits, deadline)
         self._outstanding.append(running)
         return await asyncio.wrap_future(running)
 
-    def _on_thread(self, submission: Submission, deadline: float) -> Passed | Refused | OutOfTime:
+    def _on_thread(self, submission: Submission, limits: Limits, deadline: float) -> Passed | Refused | OutOfTime:
         if time.monotonic() > deadline:
             return OutOfTime()
-        return examine(submission, self.limits, self.vocabulary, deadline=deadline)
+        return examine(submission, limits, self.vocabulary, deadline=deadline)

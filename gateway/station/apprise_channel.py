@@ -24,6 +24,13 @@ MAX_STUCK: Final = 4
 """Threads of one channel that may be left behind at a time; from then on it fails without another one."""
 
 
+_KINDS: Final = {
+    AlertEvent.QUARANTINED: apprise.NotifyType.FAILURE,
+    AlertEvent.RESOLVED: apprise.NotifyType.SUCCESS,
+    AlertEvent.REFUSALS_SURGED: apprise.NotifyType.WARNING,
+}
+
+
 class ChannelUnusable(ValueError):
     """A configured alert URL that Apprise cannot read."""
 
@@ -43,7 +50,7 @@ class AppriseChannel:
 
     async def send(self, notice: Notice) -> None:
         """Notify in a thread, since Apprise blocks; raises ChannelFailed."""
-        kind = apprise.NotifyType.FAILURE if notice.event is AlertEvent.QUARANTINED else apprise.NotifyType.SUCCESS
+        kind = _KINDS[notice.event]
         answer = self._call(
             partial(
                 self._service.notify,

@@ -54,7 +54,7 @@ class LogChannel:
 
     async def send(self, notice: Notice) -> None:
         """Write the line."""
-        level = logging.WARNING if notice.event is AlertEvent.QUARANTINED else logging.INFO
+        level = logging.INFO if notice.event is AlertEvent.RESOLVED else logging.WARNING
         event(self._logger, notice.event.value, level, **notice.fields)
 
 
@@ -73,7 +73,7 @@ class ExchangeChannel:
         wire = Wire(
             body=body,
             message_id=uuid7(),
-            correlation_id=str(notice.fields["ticket"]),
+            correlation_id=str(notice.fields["ticket"]) if "ticket" in notice.fields else None,
             type=notice.event.value,
             content_type="application/json",
         )

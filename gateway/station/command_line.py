@@ -6,11 +6,10 @@ Owns what is printed: for people with everything hostile escaped, or with `--jso
 import argparse
 import os
 import sys
-from dataclasses import asdict
 from typing import Any, Final
 
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, reset_verb, wording
+from gateway.station import decisions, dossier, rejections_verb, reset_verb, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -43,7 +42,7 @@ def add_verbs(verbs: Any) -> None:
     resetting.add_argument("--by", required=True, type=_words, metavar="WHO", help="who decides")
     resetting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
     reset_verb.add_arguments(resetting)
-    _verb(verbs, "rejections", "what door and consumers refused, newest first")
+    rejections_verb.add_arguments(_verb(verbs, "rejections", "what door and consumers refused, newest first"))
 
 
 async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -67,7 +66,7 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
             case "show":
                 return await _show(store, arguments, settings)
             case "rejections":
-                return await _rejections(store, arguments)
+                return await rejections_verb.run(store, arguments)
             case "reset":
                 return await reset_verb.run(store, arguments, settings)
             case _:
@@ -116,20 +115,6 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         print(f"alert       {_safe(alert.channel)}, {alert.event}, {sent}")
     for act in found.acts:
         print(f"decision    {act.act} by {_safe(act.actor)}, {wording.clock(act.at)}, because: {_safe(act.reason)}")
-    return OK
-
-
-async def _rejections(store: Store, arguments: argparse.Namespace) -> int:
-    found = await dossier.find_refusals(store)
-    if arguments.json:
-        return _print_json([asdict(refusal) for refusal in found])
-    for refusal in found:
-        rules = [v.get("rule", "?") if isinstance(v, dict) else v for v in refusal.violations]
-        said = ", ".join(_safe(str(rule)) for rule in rules) or "no rule named"
-        size = f"{refusal.bytes} bytes" if refusal.bytes is not None else "size unknown"
-        print(f"{wording.clock(refusal.at)}  {_safe(refusal.ticket)}  {_safe(refusal.kind)}  {said}  {size}")
-    if not found:
-        print("nothing was refused")
     return OK
 
 

@@ -14,7 +14,7 @@ from gateway.contract.outcomes import CHARGED, Outcome
 from gateway.station.holding import ItemState
 from gateway.station.ledger import Trust
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, items, parsed, refusals, runs, tickets
+from gateway.station.tables import alerts, audit, items, parsed, runs, tickets
 
 MAX_LISTED: Final = 500
 PREVIEW_BYTES: Final = 16 * 1024
@@ -98,21 +98,6 @@ class Act:
     actor: str
     act: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """One request that door or consumer said no to."""
-
-    at: float
-    ticket: str
-    kind: str
-    node: str
-    client: str | None
-    bytes: int | None
-    digest: str | None
-    violations: list[Any]
-    sample: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,27 +198,6 @@ async def find_preview(store: Store, ticket: str, generation: int) -> tuple[byte
         raise KeyError(ticket)
     admission = parsed(row.admission)
     return bytes(row.head or b""), admission["charset"] if admission else None
-
-
-async def find_refusals(store: Store) -> list[Refusal]:
-    """Return what was refused, newest first and at most `MAX_LISTED`."""
-    query = sa.select(refusals).order_by(refusals.c.at.desc()).limit(MAX_LISTED)
-    async with store.reading() as transaction:
-        rows = (await transaction.execute(query)).all()
-    return [
-        Refusal(
-            at=row.at,
-            ticket=row.ticket,
-            kind=row.kind,
-            node=row.node,
-            client=row.client,
-            bytes=row.bytes,
-            digest=row.digest,
-            violations=parsed(row.violations),
-            sample=row.sample,
-        )
-        for row in rows
-    ]
 
 
 async def _rows(transaction: AsyncConnection, table: sa.Table, ticket: str, order: Any) -> Sequence[Any]:

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.station.holding import ItemState
+from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, items, spooled
+from gateway.station.tables import alerts, audit, items, notices, refusal_counts, spooled
 
 _REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "not_sent"}
 
@@ -33,6 +33,8 @@ class Figures:
     failed: Sequence[Any]
     lag_seconds: float
     spooled: int
+    refusals: Sequence[Any] = ()
+    surges: Sequence[Any] = ()
 
 
 async def count(store: Store) -> Figures:
@@ -59,6 +61,14 @@ async def count(store: Store) -> Figures:
             sent=await rows(sa.select(alerts.c.channel, sa.func.count(alerts.c.sent_at)).group_by(alerts.c.channel)),
             failed=await rows(sa.select(alerts.c.channel, failed_tries).group_by(alerts.c.channel)),
             lag_seconds=0.0 if owed is None else max(0.0, now - owed),
+            refusals=await rows(
+                sa.select(refusal_counts.c.rule, sa.func.sum(refusal_counts.c.number)).group_by(refusal_counts.c.rule)
+            ),
+            surges=await rows(
+                sa.select(notices.c.subject, sa.func.count(notices.c.window.distinct()))
+                .filter_by(event=AlertEvent.REFUSALS_SURGED.value)
+                .group_by(notices.c.subject)
+            ),
             spooled=await transaction.scalar(sa.select(number).select_from(spooled)) or 0,
         )
 
@@ -101,4 +111,12 @@ class _Counted(Collector):
         lag.add_metric([], figures.lag_seconds)
         spool = GaugeMetricFamily("lazaretto_spooled_messages", "Raw files of messages that could not be stored.")
         spool.add_metric([], figures.spooled)
-        return [quarantined, held, oldest, replays, sent, lag, spool]
+        refused = CounterMetricFamily("lazaretto_refusals", "Refusals on record, by rule.", labels=["rule"])
+        for rule, number in figures.refusals:
+            refused.add_metric([rule], number)
+        surged = CounterMetricFamily(
+            "lazaretto_refusal_surges", "Windows in which refusals by a rule surged.", labels=["rule"]
+        )
+        for rule, number in figures.surges:
+            surged.add_metric([rule], number)
+        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged]

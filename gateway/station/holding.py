@@ -39,6 +39,8 @@ class AlertEvent(StrEnum):
 
     QUARANTINED = "item.quarantined"
     RESOLVED = "item.resolved"
+    REFUSALS_SURGED = "refusals.surged"
+    """Of a rule, not of an item."""
 
 
 async def take_in(

@@ -1,9 +1,12 @@
 """Journal events into rows: runs, refusals, and where tickets stand.
 
-Owns the tables `runs` and `refusals`. Storing an event twice changes nothing, and order of arrival never matters.
+Owns the tables `runs`, `refusals`, `refusal_facts` and `refusal_counts`. Storing an event twice changes nothing, and
+order of arrival never matters.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -13,9 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.history import RunRecord
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import CHARGED, Outcome, Stamp
-from gateway.station import fleet, standings
+from gateway.contract.rules import Rule
+from gateway.station import fleet, passes, standings
 from gateway.station.standings import Report, insert
-from gateway.station.tables import document, refusals, runs, storable
+from gateway.station.tables import document, parsed, refusal_counts, refusal_facts, refusals, runs, storable
 
 
 class Trust(IntEnum):
@@ -31,13 +35,18 @@ class Trust(IntEnum):
 
 async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
     """Store a batch of events; raises ValueError or KeyError when one of them is not what the journal promises."""
-    reports, ended, refused, of_nodes = [], [], [], []
+    reports, ended, refused, facts, of_nodes = [], [], [], [], []
+    admitted_anyway: dict[str, str] = {}
     for event in events:
         match event.event:
             case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
                 ended.append(_run(event))
             case EventName.REFUSED:
                 refused.append(_refusal(event))
+                if event.data.get("facts"):
+                    facts.append({"refusal": storable(event.id), "facts": document(event.data["facts"])})
+            case EventName.ACCEPTED if event.data.get("pass"):
+                admitted_anyway[str(event.data["pass"])] = event.ticket
             case EventName.BREAKER | EventName.STORM | EventName.LEAK:
                 of_nodes.append(event)
             case _:
@@ -48,9 +57,38 @@ async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
     await standings.merge(transaction, reports)
     await _record(transaction, ended)
     await fleet.post(transaction, of_nodes)
-    if refused:
-        statement = insert(transaction.dialect.name, refusals).on_conflict_do_nothing()
-        await transaction.execute(statement, refused)
+    await _refuse(transaction, refused)
+    if facts:
+        statement = insert(transaction.dialect.name, refusal_facts).on_conflict_do_nothing()
+        await transaction.execute(statement, facts)
+    if admitted_anyway:
+        await passes.use(transaction, admitted_anyway, time.time())
+
+
+async def _refuse(transaction: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
+    """Store refusals and count them by rule, each once."""
+    rows = list({row["id"]: row for row in rows}.values())
+    if not rows:
+        return
+    asked = sa.select(refusals.c.id).where(refusals.c.id.in_([row["id"] for row in rows]))
+    known = set((await transaction.scalars(asked)).all())
+    new = [row for row in rows if row["id"] not in known]
+    if not new:
+        return
+    await transaction.execute(sa.insert(refusals), new)
+    counted = Counter((rule, int(row["at"] // 60) * 60) for row in new for rule in _rules(row["violations"]))
+    statement = insert(transaction.dialect.name, refusal_counts)
+    raised = {"number": refusal_counts.c.number + statement.excluded.number}
+    statement = statement.on_conflict_do_update(index_elements=["rule", "minute"], set_=raised)
+    numbers = [{"rule": rule, "minute": minute, "number": number} for (rule, minute), number in counted.items()]
+    if numbers:
+        await transaction.execute(statement, numbers)
+
+
+def _rules(violations: str) -> set[str]:
+    """Return the rules that a refusal names, as far as this version knows them: names make rows and labels."""
+    named = {str(one.get("rule")) for one in parsed(violations) if isinstance(one, dict)}
+    return named & set(Rule)
 
 
 async def post_history(

@@ -1,13 +1,15 @@
 """Sends the alerts that the store owes, each at least once, with a growing pause after a failure.
 
-Owns the rows of `alerts` from their insertion on. An alert is marked after it went out, never before; a station that
-dies in between says it twice. No channel waits for another one, and no alert can end the sending of others.
+Owns the rows of `alerts` and `notices` from their insertion on. An alert is marked after it went out, never before; a
+station that dies in between says it twice. No channel waits for another one, and no alert can end the sending of
+others.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -19,7 +21,7 @@ from gateway.station.dossier import Dossier, Item, find
 from gateway.station.holding import AlertEvent
 from gateway.station.pauses import pause
 from gateway.station.store import Store
-from gateway.station.tables import alerts, storable
+from gateway.station.tables import alerts, notices, parsed, storable
 
 POLL: Final = 0.5
 """Seconds between looks: reviewers decide in other processes, which cannot wake this one."""
@@ -31,6 +33,17 @@ _MOST_DOUBLINGS: Final = 16
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
 logger: Final = logging.getLogger("lazaretto.outbox")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """One row of `alerts` or of `notices`."""
+
+    table: sa.Table
+    row: Any
+
+
+_Ended = dict[tuple[str, int], dict[str, Any]]
 
 
 class Outbox:
@@ -75,14 +88,14 @@ class Outbox:
 
     async def _serve(self, channel: Channel, stop: asyncio.Event) -> None:
         """Send one channel's alerts at its own pace: a dead or slow one must not keep any other waiting."""
-        ended: dict[int, dict[str, Any]] = {}
+        ended: _Ended = {}
         failures = 0
         while not stop.is_set():
-            due: Sequence[Any] = ()
+            due: Sequence[_Owed] = ()
             try:
                 due = await self._due(channel)
-                for row in due:
-                    sent = await self._settle(channel, row, ended)
+                for owed in due:
+                    sent = await self._settle(channel, owed, ended)
                     failures = 0 if sent else failures + 1
                     if failures or stop.is_set():
                         break
@@ -93,38 +106,45 @@ class Outbox:
             elif len(due) < BATCH:
                 await pause(stop, POLL)
 
-    async def _due(self, channel: Channel) -> Sequence[Any]:
-        query = (
-            sa.select(alerts)
-            .where(alerts.c.sent_at.is_(None), alerts.c.due_at <= time.time(), alerts.c.channel == channel.name)
-            .order_by(alerts.c.due_at)
-            .limit(BATCH)
-        )
+    async def _due(self, channel: Channel) -> Sequence[_Owed]:
+        found: list[_Owed] = []
         async with self._store.reading() as transaction:
-            return (await transaction.execute(query)).all()
+            for table in (alerts, notices):
+                query = (
+                    sa.select(table)
+                    .where(table.c.sent_at.is_(None), table.c.due_at <= time.time(), table.c.channel == channel.name)
+                    .order_by(table.c.due_at)
+                    .limit(BATCH)
+                )
+                found += [_Owed(table, row) for row in (await transaction.execute(query)).all()]
+        return found
 
-    async def _settle(self, channel: Channel, row: Any, ended: dict[int, dict[str, Any]]) -> bool:
+    async def _settle(self, channel: Channel, owed: _Owed, ended: _Ended) -> bool:
         """Send one alert and mark it; `ended` keeps what the store could not be told yet, so that it is said once."""
-        if row.id not in ended:
-            ended[row.id] = await self._attempt(channel, row)
-        changes = ended[row.id]
+        key = (owed.table.name, owed.row.id)
+        if key not in ended:
+            ended[key] = await self._attempt(channel, owed)
+        changes = ended[key]
         async with self._store.writing() as transaction:
+            table = owed.table
             await transaction.execute(
-                sa.update(alerts).where(alerts.c.id == row.id).values(tries=alerts.c.tries + 1, **changes)
+                sa.update(table).where(table.c.id == owed.row.id).values(tries=table.c.tries + 1, **changes)
             )
-        del ended[row.id]
+        del ended[key]
         return "sent_at" in changes
 
-    async def _attempt(self, channel: Channel, row: Any) -> dict[str, Any]:
+    async def _attempt(self, channel: Channel, owed: _Owed) -> dict[str, Any]:
+        row = owed.row
         text = row.text
         try:
-            notice = await self._notice(row)
+            notice = await self._notice(row) if owed.table is alerts else _of_no_item(row)
             text = notice.text
             await channel.send(notice)
         except sa.exc.SQLAlchemyError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one alert makes go wrong, the others are sent
-            event(logger, "alert.failed", logging.WARNING, ticket=row.ticket, channel=channel.name, error=error)
+            about = row.ticket if owed.table is alerts else row.subject
+            event(logger, "alert.failed", logging.WARNING, about=about, channel=channel.name, error=error)
             due_at = time.time() + min(_LONGEST_PAUSE, _doubled(row.tries))
             return {"text": text, "due_at": due_at, "last_error": storable(str(error))}
         return {"text": text, "sent_at": time.time(), "last_error": None}
@@ -136,6 +156,10 @@ class Outbox:
         if dossier is None or item is None:
             raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
         return compose(dossier, item, AlertEvent(row.event), f"{self._desk}/items/{row.ticket}")
+
+
+def _of_no_item(row: Any) -> Notice:
+    return Notice(event=AlertEvent(row.event), title=row.title, text=row.text, fields=parsed(row.fields))
 
 
 def compose(dossier: Dossier, item: Item, about: AlertEvent, link: str) -> Notice:

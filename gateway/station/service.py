@@ -26,6 +26,7 @@ from gateway.station.desk import routes
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
 from gateway.station.pauses import pause
+from gateway.station.refusal_watch import RefusalWatch
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
@@ -63,10 +64,14 @@ async def serve(settings: StationSettings) -> None:
             vitals=vitals,
         )
         outbox = Outbox(store=store, channels=channels, desk=settings.desk_link)
+        watch = RefusalWatch(
+            store=store, channels=[channel.name for channel in channels], threshold=settings.refusal_threshold
+        )
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
                 group.create_task(outbox.run(stop)),
+                group.create_task(watch.run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

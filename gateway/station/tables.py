@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from gateway.contract.text import printable
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Raised with every change of the tables; a store of another version is refused, never guessed at."""
 UPGRADABLE_FROM: Final = 2
 """From this version on, every change has only added tables: such a store gets those that it lacks."""
@@ -154,6 +154,63 @@ refusals: Final = Table(
     Index("refusals_by_time", "at"),
 )
 """What door or consumer said no to."""
+
+refusal_facts: Final = Table(
+    "refusal_facts",
+    metadata,
+    Column("refusal", Text, primary_key=True),
+    Column("facts", Text, nullable=False),
+)
+"""What was measured of a refused request, and the limits it was held to."""
+
+refusal_counts: Final = Table(
+    "refusal_counts",
+    metadata,
+    Column("rule", Text, primary_key=True),
+    Column("minute", BigInteger, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Index("refusal_counts_by_minute", "minute"),
+)
+"""How many refusals a rule has caused, by the minute (Unix seconds of its beginning): what rates are told from."""
+
+passes: Final = Table(
+    "passes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("refusal", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("given_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("used_at", Float),
+    Column("ticket", Text),
+    Index("passes_by_expiry", "expires_at"),
+)
+"""What reviewers let in although it was refused: one body of one client."""
+
+notices: Final = Table(
+    "notices",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("event", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("window", Float, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("fields", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("sent_at", Float),
+    Column("last_error", Text),
+    UniqueConstraint("event", "subject", "window", "channel"),
+    Index("notices_due", "sent_at", "due_at"),
+)
+"""Alerts that are about no item: one row for each event, subject, window and channel."""
 
 audit: Final = Table(
     "audit",

@@ -21,6 +21,8 @@ PURE = (
     "consumer.storm",
     "consumer.verdict",
     "gateway.admission",
+    "gateway.station.surge",
+    "gateway.station.what_if",
 )
 """Decisions: facts in, a value out."""
 

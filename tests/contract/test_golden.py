@@ -43,7 +43,15 @@ ENVELOPE = Envelope(
     loss=Loss(holder="node-1", beat=1_796_000_003.25, at=1_796_000_004.75),
     spent=Spent(tokens=1200, usd=0.004),
     admission=Admission(
-        bytes=7, charset="utf-8", tokens=2, exact=True, attachments=0, client="anonymous", admitted_at=1_796_000_000.5
+        bytes=7,
+        charset="utf-8",
+        tokens=2,
+        exact=True,
+        attachments=0,
+        client="anonymous",
+        admitted_at=1_796_000_000.5,
+        marked=("unknown_member",),
+        granted="01a22c94-a7b7-7df1-8f8e-aede4bb05f97",
     ),
     history=History((RECORD,)),
     suspect="crashed",

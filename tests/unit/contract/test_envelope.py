@@ -8,10 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import amqp
-from gateway.contract.envelope import Admission, Envelope, Malformed, Spent, decode, encode, encode_malformed, supersede
+from gateway.contract.envelope import (
+    MAX_SPENT,
+    Admission,
+    Envelope,
+    Loss,
+    Malformed,
+    Spent,
+    decode,
+    encode,
+    encode_malformed,
+    supersede,
+)
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import Outcome
+from gateway.contract.rules import SOFT
 from gateway.contract.wire import MAX_HEADER_BYTES, Wire, headers_size
 
 counts = st.integers(0, 2**31 - 1)
@@ -36,6 +48,8 @@ admissions = st.builds(
     attachments=st.integers(0, 10),
     client=st.text("abc", max_size=20),
     admitted_at=st.integers(0, 2**33).map(float),
+    marked=st.lists(st.sampled_from([rule.value for rule in sorted(SOFT)]), unique=True).map(tuple),
+    granted=st.sampled_from(["", "01a22c94-a7b7-7df1-8f8e-aede4bb05f97"]),
 )
 envelopes = st.builds(
     Envelope,
@@ -71,6 +85,60 @@ def test_headers_never_exceed_their_bound_and_a_cut_is_marked(
     if len(long.encode("utf-8", "surrogatepass")) > 1024:
         assert "lz-detail" in wire.headers["lz-truncated"]
         assert wire.headers["lz-detail"].endswith("…[cut]")
+
+
+def test_everything_at_its_bound_at_once_still_fits() -> None:
+    long = "x" * 10_000
+    whole = 2**31 - 1
+    record = RunRecord(
+        attempt=whole,
+        outcome=Outcome.DEPENDENCY,
+        node=long,
+        worker=whole,
+        started=1e11,
+        seconds=1e11,
+        code=long,
+        times=9,
+    )
+    everything = Envelope(
+        ticket=TicketId("t" * 128),
+        kind="k" * 64,
+        body=b"",
+        content_type="t" * 255,
+        submitted_at=1e10,
+        attempt=whole,
+        crashes=whole,
+        interruptions=whole,
+        waits=whole,
+        waiting_since=1e10,
+        generation=whole,
+        loss=Loss(holder=long, beat=1e10, at=1e10),
+        spent=Spent(tokens=MAX_SPENT, usd=MAX_SPENT / 3),
+        admission=Admission(
+            bytes=2**53,
+            charset=long,
+            tokens=2**53,
+            exact=True,
+            attachments=2**53,
+            client=long,
+            admitted_at=1e10,
+            marked=tuple(rule.value for rule in sorted(SOFT)),
+            granted=long,
+        ),
+        history=History((record,) * 16),
+        suspect=long,
+        reason=long,
+        detail=long,
+        traceparent=long,
+        tracestate=long,
+        foreign={f"h{number}": "x" * 100 for number in range(20)},
+    )
+    wire = encode(everything)
+    assert headers_size(wire.headers) <= MAX_HEADER_BYTES
+    again = decode(wire)
+    assert isinstance(again, Envelope)
+    assert again.admission is not None
+    assert again.admission.marked == tuple(sorted(SOFT))
 
 
 def test_every_publish_has_its_own_message_id() -> None:

@@ -1,8 +1,6 @@
 """Every channel gets its alerts at its own pace, and no alert keeps another one from being sent."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +12,13 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.station import arrival as arrivals
 from gateway.station import decisions, figures, holding
-from gateway.station.channels import ChannelFailed, Notice
 from gateway.station.decisions import Decision
 from gateway.station.dossier import Alert, find
-from gateway.station.outbox import BATCH, Outbox
+from gateway.station.outbox import BATCH
 from gateway.station.store import Store
 from gateway.station.tables import alerts
 from tests.support.waiting import soon
-
-
-class Heard:
-    """A channel that keeps what it was given; it may refuse, or hold on to an alert until it is let go."""
-
-    def __init__(self, name: str, refuses: Callable[[Notice], bool] = lambda _: False) -> None:
-        self.name = name
-        self.tickets: list[str] = []
-        self.asked = 0
-        self.open = asyncio.Event()
-        self.open.set()
-        self._refuses = refuses
-
-    async def send(self, notice: Notice) -> None:
-        self.asked += 1
-        await self.open.wait()
-        if self._refuses(notice):
-            raise ChannelFailed("no")
-        self.tickets.append(notice.fields["ticket"])
+from tests.unit.station.hearing import Heard, sending
 
 
 @pytest.fixture
@@ -47,20 +26,6 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
     yield opened
     await opened.close()
-
-
-@asynccontextmanager
-async def _sending(store: Store, *channels: Heard) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    running = asyncio.create_task(Outbox(store=store, channels=channels, desk="http://desk").run(stop))
-    try:
-        yield
-        assert not running.done()
-    finally:
-        stop.set()
-        for channel in channels:
-            channel.open.set()
-        await running
 
 
 async def _owe(store: Store, channels: Sequence[str], *tickets: str) -> None:
@@ -86,7 +51,7 @@ async def test_a_slow_channel_keeps_no_other_one_waiting(store: Store) -> None:
     slow, quick = Heard("slow"), Heard("quick")
     slow.open.clear()
     await _owe(store, ["slow", "quick"], "1", "2")
-    async with _sending(store, slow, quick):
+    async with sending(store, slow, quick):
         await soon(lambda: slow.asked)
         await soon(lambda: quick.tickets == ["1", "2"])
         await _owe(store, ["slow", "quick"], "3")
@@ -100,7 +65,7 @@ async def test_what_is_owed_to_a_dead_channel_fills_nobody_elses_batch(store: St
     dead, alive = Heard("dead", refuses=lambda _: True), Heard("alive")
     await _owe(store, ["dead"], *(f"old-{number}" for number in range(2 * BATCH)))
     await _owe(store, ["dead", "alive"], "new")
-    async with _sending(store, dead, alive):
+    async with sending(store, dead, alive):
         await soon(lambda: alive.tickets == ["new"])
 
 
@@ -108,7 +73,7 @@ async def test_an_alert_that_failed_thousands_of_times_is_still_tried(store: Sto
     picky = Heard("picky", refuses=lambda notice: notice.fields["ticket"] == "hopeless")
     await _owe(store, ["picky"], "hopeless", "other")
     await _change(store, "hopeless", tries=5000, due_at=0.0)
-    async with _sending(store, picky):
+    async with sending(store, picky):
         await soon(lambda: picky.tickets == ["other"])
     (alert,) = await _alerts(store, "hopeless")
     assert (alert.tries, alert.sent_at, alert.last_error) == (5001, None, "no")
@@ -118,14 +83,14 @@ async def test_an_alert_that_cannot_be_worded_keeps_no_other_one_from_being_sent
     channel = Heard("channel")
     await _owe(store, ["channel"], "odd", "other")
     await _change(store, "odd", event="of a newer version", due_at=0.0)
-    async with _sending(store, channel):
+    async with sending(store, channel):
         await soon(lambda: channel.tickets == ["other"])
 
 
 async def test_nothing_is_owed_to_a_channel_that_is_configured_no_more_until_it_is_back(store: Store) -> None:
     gone, kept = Heard("gone"), Heard("kept")
     await _owe(store, ["gone", "kept"], "1")
-    async with _sending(store, kept):
+    async with sending(store, kept):
         await soon(lambda: kept.tickets == ["1"])
     await soon(lambda: _none_is_owed(store, "1"))
     assert (await figures.count(store)).lag_seconds == 0
@@ -134,7 +99,7 @@ async def test_nothing_is_owed_to_a_channel_that_is_configured_no_more_until_it_
     await decisions.discard(store, "1", Decision(by="ana", reason="spam"))
     assert {alert.channel for alert in await _alerts(store, "1") if alert.event == "item.resolved"} == {"kept"}
 
-    async with _sending(store, kept, gone):
+    async with sending(store, kept, gone):
         await soon(lambda: gone.tickets == ["1"])
 
 
