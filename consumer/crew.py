@@ -184,7 +184,11 @@ class Crew:
             case Forked(worker=worker, pid=pid):
                 if (leash := self.leashes.get(worker)) is None:
                     raise AssertionError(f"the mold forked worker {worker}, which nobody waits for")
-                leash.attach(pid, *descriptors, ended=self._on_end)
+                match descriptors:
+                    case [pidfd, statm]:
+                        leash.attach(pid, pidfd, statm, ended=self._on_end)
+                    case _:
+                        self._let_go(leash, pid, descriptors)
                 if leash.ready:
                     self.ready(leash)
                 if self._upkeep.is_worn(number, self._molds[number]) and number == self._fleet.mold:
@@ -255,6 +259,20 @@ class Crew:
         self._watch(worker, self._start_deadline)
         self._act(self._fleet.spawned(worker, exempt=hunted))
         self._upkeep.counted(self._fleet.recycling)
+
+    @staticmethod
+    def _let_go(leash: Leash, pid: int, descriptors: list[int]) -> None:
+        """There was no room for all descriptors that came with a worker's birth: it cannot be held, so it is to leave.
+
+        It gets no run without a pidfd; the start's deadline finds one that does not leave.
+        """
+        for descriptor in descriptors:
+            os.close(descriptor)
+        leash.pid = pid
+        leash.dismiss()
+        event(
+            _log, "worker.unheld", logging.ERROR, pid=pid, why="descriptors have run out: raise the limit on open files"
+        )
 
     def _is_hunted(self, leash: Leash) -> bool:
         return leash.hunted and not (leash.closed or self._fleet.leaving(leash.worker))

@@ -15,6 +15,7 @@ from gateway.contract.outcomes import Outcome
 from tests.integration.workers.accidents import FORK_GATE
 from tests.integration.workers.conftest import NewPool
 from tests.integration.workers.orders import MIB, order
+from tests.support.descriptors import descriptors_left
 from tests.support.program import Programs
 from tests.support.waiting import eventually, soon
 
@@ -114,6 +115,21 @@ async def test_lock_that_a_thread_held_at_the_fork_costs_a_start_and_no_run(
         runs += 1
         assert runs < 500
     assert "mold.threads" in caplog.messages, "and the operator was warned"
+
+
+async def test_worker_whose_descriptors_find_no_room_gets_no_run_and_another_one_is_tried(
+    new_pool: NewPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = new_pool(slots=3, start_deadline=100.0)
+    # Three requests take five descriptors at a time and keep three; each birth that is announced brings two.
+    with descriptors_left(12):
+        start = asyncio.create_task(pool.start())
+        mold = await soon(lambda: pool.mold_pid)
+        await soon(lambda: "worker.unheld" in caplog.messages, 60.0)
+    await start
+    reports = await asyncio.gather(*(pool.run(order()) for _ in range(9)))
+    assert {report.outcome for report in reports} == {Outcome.SUCCEEDED}
+    assert pool.mold_pid == mold
 
 
 async def test_spike_that_was_freed_is_no_reason_to_kill(pool: Pool) -> None:
