@@ -18,7 +18,7 @@ from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.dependencies import Dependencies, Pass
 from consumer.endings import ended, is_stranger, order, unlicensed, unstarted, vanished
 from consumer.execution import Executor, RunReport
-from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded
+from consumer.fence import Conflict, Fence, FenceUnavailable, Licensed, Pardoned, Superseded, mark_of, token_of
 from consumer.guard import Guard
 from consumer.heart import Heart
 from consumer.link import Link
@@ -126,7 +126,7 @@ class Handling:
 
     async def _reclaim(self, link: Link, delivery: Delivery, reclaim: Reclaim, policy: Policy) -> None:
         envelope = reclaim.envelope
-        match await self._reclaiming.look(link, reclaim):
+        match await self._reclaiming.look(link, reclaim, mark_of(delivery.wire.message_id)):
             case Vanished(outcome=outcome, holder=holder, waited=waited):
                 metrics.RECLAIMS.labels(self._kind(envelope), outcome).inc()
                 spent = await self._account(link, envelope).known()
@@ -172,7 +172,7 @@ class Handling:
             holder=self._heart.life,
             now=time.time(),
             digest=digest_of(envelope),
-            token=uuid7(),
+            token=token_of(mark_of(delivery.wire.message_id), uuid7()[-18:]),
         )
         try:
             patience = self._settings.fence_patience

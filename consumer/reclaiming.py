@@ -60,19 +60,29 @@ class Reclaiming:
         self.floor = settings.lost_grace + settings.reclaim_margin
         """Seconds that a reclaimed item waits at least; a cut-off run is dead by then (P10)."""
 
-    async def look(self, link: Link, reclaim: Reclaim) -> Vanished | Decided | Waiting | Superseded | Conflict:
-        """Return what is known about a start whose message came back; raises SessionLost."""
+    async def look(
+        self, link: Link, reclaim: Reclaim, message: str
+    ) -> Vanished | Decided | Waiting | Superseded | Conflict:
+        """Return what is known about a start whose message, of this mark, came back; raises SessionLost."""
         try:
-            return await self._look(link, reclaim)
+            return await self._look(link, reclaim, message)
         except FenceUnavailable:  # for too long: others have use for the slot, and the question keeps
             now = time.time()
             asked = reclaim.envelope.loss or Loss(holder="", beat=0.0, at=now)
             return Waiting(loss=asked, delay=wait_for(self._heart.every, self.floor), unanswered=True)
 
-    async def _look(self, link: Link, reclaim: Reclaim) -> Vanished | Decided | Waiting | Superseded | Conflict:
+    async def _look(
+        self, link: Link, reclaim: Reclaim, message: str
+    ) -> Vanished | Decided | Waiting | Superseded | Conflict:
         envelope = reclaim.envelope
         loss = envelope.loss
-        recall = partial(self._fence.recall, envelope.ticket, envelope.stamp, digest=digest_of(envelope))
+        recall = partial(
+            self._fence.recall,
+            envelope.ticket,
+            envelope.stamp,
+            digest=digest_of(envelope),
+            message="" if loss is not None else message,  # one that waits with a question is another message each time
+        )
         known = await self._settlement.ask_fence(link, recall, patience=self._patience)
         if isinstance(known, Superseded | Conflict):
             return known

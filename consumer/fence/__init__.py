@@ -23,6 +23,7 @@ from consumer.fence.answers import (
     Recollection,
     Superseded,
 )
+from consumer.fence.entry import mark_of, token_of
 from consumer.fence.store_fence import StoreFence
 
 __all__ = [
@@ -37,4 +38,6 @@ __all__ = [
     "Recollection",
     "StoreFence",
     "Superseded",
+    "mark_of",
+    "token_of",
 ]

@@ -80,8 +80,10 @@ class Fence(Protocol):
     ) -> Decision | Superseded | Conflict:
         """Record what is done about a start; the first decision stands and is returned."""
 
-    async def recall(self, ticket: str, stamp: Stamp, /, *, digest: str) -> Recollection | Superseded | Conflict:
-        """Return what is on record about a start."""
+    async def recall(
+        self, ticket: str, stamp: Stamp, /, *, digest: str, message: str = ""
+    ) -> Recollection | Superseded | Conflict:
+        """Return what is on record about a start. `message` is the mark of the message that came back (`mark_of`)."""
 
     async def spend(self, ticket: str, stamp: Stamp, spent: Spent, /) -> bool:
         """Record what one start has spent so far; False when it is none to be paid for any more: decided, or
@@ -121,9 +123,9 @@ class Open:
         del digest
         return decision
 
-    async def recall(self, _ticket: str, _stamp: Stamp, /, *, digest: str) -> Recollection:
+    async def recall(self, _ticket: str, _stamp: Stamp, /, *, digest: str, message: str = "") -> Recollection:
         """Know nothing."""
-        del digest
+        del digest, message
         return Recollection()
 
     async def spend(self, _ticket: str, _stamp: Stamp, _spent: Spent, /) -> bool:

@@ -5,13 +5,17 @@ Pure. A rule sees one ticket's entry as it is inside a transaction; whoever call
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Final
 
 from consumer import verdict
 from consumer.fence.answers import Answered, Conflict, Licensed, Pardoned, Recollection, Superseded
 from consumer.verdict import Decision
 from gateway.contract.envelope import Spent
 from gateway.contract.outcomes import Stamp
+
+_MARK_BYTES: Final = 8
+_TOKEN_BYTES: Final = 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +168,26 @@ def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, 
     return rule
 
 
-def recall_start(stamp: Stamp, *, digest: str) -> Rule:
-    """Return the rule that tells what is on record about one start."""
+def token_of(message: str, unique: str) -> str:
+    """Return what names one delivery of the message with this mark (`mark_of`)."""
+    return f"{message}.{unique}"[:_TOKEN_BYTES]
+
+
+def mark_of(message_id: str | None) -> str:
+    """Return what tells one copy of a message from another that was published under an id of its own."""
+    return (
+        ""
+        if message_id is None
+        else blake2b(message_id.encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).hexdigest()
+    )
+
+
+def recall_start(stamp: Stamp, *, digest: str, message: str = "") -> Rule:
+    """Return the rule that tells what is on record about one start.
+
+    `message` is the mark of the message that came back: where the start was licensed to another copy, that one is held
+    by somebody or comes back by itself, and this one stands for nothing. Empty where nobody knows.
+    """
 
     def rule(entry: Entry | None) -> tuple[Recollection | Superseded | Conflict, None]:
         if entry is None:
@@ -176,6 +198,9 @@ def recall_start(stamp: Stamp, *, digest: str) -> Rule:
         if entry.stamp != stamp:
             return Recollection(), None
         decided = None if entry.decision is None else verdict.read(entry.decision)
+        mark, dot, _ = entry.token.partition(".")  # no dot: of an earlier version, which knew no marks
+        if decided is None and message and mark and dot and mark != message:
+            return Superseded(f"start {stamp} is on record for another copy of this message"), None
         return Recollection(holder=entry.holder, decision=decided), None
 
     return rule

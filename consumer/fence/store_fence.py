@@ -86,9 +86,12 @@ class StoreFence:
         decided: Decision | Superseded | Conflict = await self._ask(ticket, rule)
         return decided
 
-    async def recall(self, ticket: str, stamp: Stamp, /, *, digest: str) -> Recollection | Superseded | Conflict:
+    async def recall(
+        self, ticket: str, stamp: Stamp, /, *, digest: str, message: str = ""
+    ) -> Recollection | Superseded | Conflict:
         """Return what is on record about a start."""
-        known: Recollection | Superseded | Conflict = await self._ask(ticket, entry.recall_start(stamp, digest=digest))
+        rule = entry.recall_start(stamp, digest=digest, message=message)
+        known: Recollection | Superseded | Conflict = await self._ask(ticket, rule)
         return known
 
     async def spend(self, ticket: str, stamp: Stamp, spent: Spent, /) -> bool:

@@ -9,9 +9,12 @@ import psutil
 import pytest
 from aio_pika.abc import AbstractChannel
 
+from gateway.contract.envelope import Envelope, encode
+from gateway.contract.ids import TicketId
+from gateway.contract.topology import Lane, Topology
 from gateway.embedded import EmbeddedBroker
 from tests.support.house import House
-from tests.support.plain import on_channel
+from tests.support.plain import on_channel, publish, take_and_vanish
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 from tests.support.waiting import eventually, soon
@@ -108,6 +111,22 @@ async def test_node_whose_line_is_cut_while_it_drains_ends_its_runs_before_anybo
     assert await asyncio.to_thread(outcomes, house, ["held-0", "held-1"]) == Counter(outage=2, succeeded=2)
     assert {start.attempt for start in house.starts()} == {1}
     assert await asyncio.to_thread(draining.wait, 30.0) == 0
+
+
+def test_copy_that_somebody_held_and_lost_does_not_start_anew_what_runs_elsewhere(house: House) -> None:
+    topology = Topology(prefix=house.prefix, delay_unit=0.05)
+    item = Envelope(ticket=TicketId("copied"), kind="stubborn.copy", body=b"hello", content_type="text/plain")
+    house.door(), house.station(), house.node(workers=1)
+    house.warm_up()
+    publish(house.broker_url, topology.to_lane(Lane.WORK), encode(item))
+    eventually(lambda: house.starts("copied"), 30.0)
+    publish(house.broker_url, topology.to_lane(Lane.WORK), encode(item))
+    take_and_vanish(house.broker_url, topology.lane_queue(Lane.WORK))
+    house.node(workers=1).wait_for_log("copy.dropped ticket=copied", 40.0)
+    house.open_gate("stubborn.copy")
+    house.until("copied", "done", 40.0)
+    assert house.runs("copied") == ["succeeded"]
+    assert len(house.starts("copied")) == 1
 
 
 def test_frozen_node_is_dead_to_the_others_and_what_it_says_when_it_thaws_is_a_stale_copy(

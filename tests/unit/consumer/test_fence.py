@@ -17,6 +17,8 @@ from consumer.fence import (
     Recollection,
     StoreFence,
     Superseded,
+    mark_of,
+    token_of,
 )
 from consumer.policy import Policy
 from consumer.verdict import Decision, Ending, decide, next_message, pardon
@@ -108,6 +110,26 @@ async def test_what_is_on_record_about_a_start_is_its_holder_and_its_decision(fe
     assert isinstance(await fence.recall("9417", stamp(), digest="another"), Conflict)
     await licensed(fence, stamp(attempt=2))
     assert isinstance(await fence.recall("9417", stamp(), digest="d"), Superseded)
+
+
+async def test_a_start_that_was_licensed_to_another_copy_is_none_of_this_messages(fence: StoreFence) -> None:
+    ours, another = mark_of("m-1"), mark_of("m-2")
+    assert await licensed(fence, stamp(), token=token_of(ours, "7" * 18))
+    for message in (ours, ""):
+        assert await fence.recall("9417", stamp(), digest="d", message=message) == Recollection(holder="n1")
+    assert isinstance(await fence.recall("9417", stamp(), digest="d", message=another), Superseded)
+    failed = decision(Outcome.FAILED)
+    await fence.decide("9417", stamp(), failed, digest="d")
+    assert (await fence.recall("9417", stamp(), digest="d", message=another)) == Recollection(
+        holder="n1", decision=failed
+    )
+
+
+@pytest.mark.parametrize("token", ["", "01a22d8d-9cf3-799d-9edc-f9e876bffcc0", token_of(mark_of(None), "7" * 18)])
+async def test_a_start_without_a_mark_of_its_message_is_anybodys(fence: StoreFence, token: str) -> None:
+    assert await licensed(fence, stamp(), token=token)
+    known = await fence.recall("9417", stamp(), digest="d", message=mark_of("m-1"))
+    assert known == Recollection(holder="n1")
 
 
 async def test_one_decision_that_cannot_be_read_stops_nobody_else(fence: StoreFence, store_url: str) -> None:
