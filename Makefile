@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup up test soak demo bench fuzz check format lock
+.PHONY: help setup up test soak demo bench fuzz check coverage format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,17 @@ check: setup ## format, lint, types, dead code, architecture
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/vulture
 	$(PYTHON_BIN)/python -m pytest -q tests/architecture
+
+# Rules that decide about tickets, and nothing but decide: every branch of them is tried by unit tests alone.
+PURE = breaker claim evidence fleet forbearance isolation judgement patience policy records recycle storm suspicion verdict
+
+coverage: setup ## every branch of the pure rules is tried
+	$(PYTHON_BIN)/coverage erase
+	$(PYTHON_BIN)/coverage run -m pytest -q tests/unit/consumer \
+		--deselect tests/unit/consumer/test_fence.py --deselect tests/unit/consumer/test_spend_on_record.py \
+		--deselect tests/unit/consumer/test_storm_memory.py
+	$(PYTHON_BIN)/coverage report --show-missing --fail-under=100 \
+		--include=$(shell echo $(PURE:%=consumer/%.py) | tr ' ' ',')
 
 format: setup ## format the code and apply the safe fixes
 	$(PYTHON_BIN)/ruff format .

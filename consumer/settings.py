@@ -110,7 +110,7 @@ class Settings(BaseSettings):
     drain_grace: Duration = Field(30.0, description="time for running items to finish on SIGTERM, duration")
     lost_grace: Duration = Field(5.0, description="time for a run to stop after its connection was lost, duration")
     reclaim_margin: Duration = Field(
-        10.0, description="what an item of a vanished holder waits beyond the lost grace, at least, duration"
+        10.0, gt=0, description="what an item of a vanished holder waits beyond the lost grace, at least, duration"
     )
     ack_timeout: Duration = Field(1800.0, gt=0, description="the broker's consumer_timeout, duration")
     outage_window: Duration = Field(
