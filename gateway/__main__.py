@@ -7,19 +7,22 @@ import argparse
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy.engine import make_url
 
-from gateway import __version__, broker, key_commands
+from gateway import __version__, broker, event_loop, key_commands
 from gateway.app import AddressTaken, DoorFailed, serve
 from gateway.certificate import BadCertificate, Certificate
 from gateway.clients import Clients
 from gateway.contract import logs
 from gateway.door import START_PATIENCE
 from gateway.key_ring import BadKeyFile
+from gateway.membership import Membership
 from gateway.preflight.vocabulary import Vocabulary, VocabularyError
 from gateway.settings import DoorSettings, SettingsError, help_text, load
+from gateway.supervision import NoProcess, PortTaken, Supervisor
 
 log = logging.getLogger("gateway")
 
@@ -45,12 +48,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--check", action="store_true", help="validate settings, broker, topology, vocabulary; then exit"
     )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes on the one port (LAZARETTO_DOOR_WORKERS)")
     parser.add_argument("--version", action="version", version=f"lazaretto {__version__}")
     chosen = parser.parse_args(given)
     try:
-        settings = load(DoorSettings)
+        settings = load(DoorSettings, **({} if chosen.workers is None else {"door_workers": chosen.workers}))
+        loops = event_loop.factory(settings.event_loop)
     except SettingsError as error:
         return _complain(USAGE, *error.problems)
+    except event_loop.NotInstalled as error:
+        return _complain(USAGE, str(error))
     logs.configure(settings.log)
     try:
         vocabulary = Vocabulary.load(
@@ -58,16 +65,41 @@ def main(arguments: list[str] | None = None) -> int:
         )
     except VocabularyError as error:
         return _complain(USAGE, f"vocabulary: {error}")
-    return asyncio.run(_check(settings, vocabulary) if chosen.check else _serve(settings, vocabulary))
+    if settings.door_workers > 1 and not chosen.check:
+        return _supervise(settings, vocabulary, loops)
+    with asyncio.Runner(loop_factory=loops) as runner:
+        return runner.run(_check(settings, vocabulary) if chosen.check else _serve(settings, vocabulary, _say))
 
 
-async def _serve(settings: DoorSettings, vocabulary: Vocabulary) -> int:
+def _supervise(settings: DoorSettings, vocabulary: Vocabulary, loops: event_loop.Factory) -> int:
+    def be_one_of_them(own: DoorSettings, member: Membership, opened: Callable[[], object]) -> int:
+        with asyncio.Runner(loop_factory=loops) as runner:
+            return runner.run(_serve(own, vocabulary, lambda _: opened(), member))
+
     try:
-        await serve(settings, vocabulary, lambda line: print(line, flush=True))
+        Supervisor(settings, be_one_of_them, _say).supervise()
+    except (PortTaken, OSError) as error:
+        return _complain(USAGE, str(error))
+    except NoProcess as error:
+        return _complain(error.code, str(error))
+    return OK
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+async def _serve(
+    settings: DoorSettings, vocabulary: Vocabulary, announce: Callable[[str], object], member: Membership | None = None
+) -> int:
+    try:
+        await serve(settings, vocabulary, announce, member)
     except broker.BrokerUnreachable as error:
         return _complain(NO_BROKER, f"broker unreachable: {error}")
     except broker.TopologyConflict as error:
         return _complain(CONFLICT, f"topology conflict: {error}")
+    except broker.MessageTooLarge as error:
+        return _complain(USAGE, f"LAZARETTO_MAX_BODY_BYTES: {error}")
     except AddressTaken as error:
         return _complain(USAGE, str(error))
     except (BadKeyFile, BadCertificate) as error:
@@ -102,8 +134,13 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
         new = await broker.declare(connection, settings.topology)
         queues = len(settings.topology.queues())
         print(f"topology: ok, {queues} queues under the prefix {settings.prefix}, {len(new)} of them new")
+        largest = max(settings.largest_bodies)
+        proven = await broker.prove_size(settings.broker_url, largest, name="lazaretto-check-size")
+        print(f"largest message: {largest} bytes, {'taken' if proven else 'not proven: the broker did not answer'}")
     except broker.TopologyConflict as error:
         return _complain(CONFLICT, f"topology conflict: {error}")
+    except broker.MessageTooLarge as error:
+        return _complain(USAGE, f"LAZARETTO_MAX_BODY_BYTES: {error}")
     except broker.LOST as error:
         return _complain(NO_BROKER, f"broker lost: {error}")
     finally:

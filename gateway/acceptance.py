@@ -7,8 +7,8 @@ Knows no HTTP but the status that is recorded.
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.confirm_channel import Fate
 from gateway.contract.envelope import Envelope
+from gateway.fate import Fate
 from gateway.metrics import Metrics
 from gateway.repetitions import NoStore, Repetitions
 from gateway.station.submissions import Claim, Claimed, Differs, InFlight, Recorded

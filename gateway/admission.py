@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _ORDER = {stage: position for position, stage in enumerate(Stage)}
+_WAIVED_BY_DEFAULT = frozenset(rule for rule in SOFT if DEFAULTS[rule] is not Mode.ENFORCE)
 
 
 @unique
@@ -159,6 +160,8 @@ class Limits:
     @property
     def waived(self) -> frozenset[Rule]:
         """Rules that refuse nothing."""
+        if not self.rules:
+            return _WAIVED_BY_DEFAULT
         return frozenset(rule for rule in SOFT if self.mode(rule) is not Mode.ENFORCE)
 
     def softened(self, mode: Mode) -> Limits:

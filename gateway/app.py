@@ -19,6 +19,7 @@ from gateway.client_address import networks
 from gateway.connection import Runner
 from gateway.contract import logs
 from gateway.door import Door
+from gateway.membership import Membership
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
 from gateway.serving import answer_always
@@ -72,7 +73,8 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
     await runner.setup()
     try:
         context = None if door.certificate is None else door.certificate.context
-        site = web.TCPSite(runner, address.host, address.port, backlog=1024, ssl_context=context)
+        shared = None if door.member is None else True
+        site = web.TCPSite(runner, address.host, address.port, backlog=1024, ssl_context=context, reuse_port=shared)
         try:
             await site.start()
         except OSError as error:
@@ -82,8 +84,13 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
         await runner.cleanup()
 
 
-async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callable[[str], None]) -> None:
-    """Run a door until SIGTERM or SIGINT, then end it within the grace.
+async def serve(
+    settings: DoorSettings,
+    vocabulary: Vocabulary,
+    announce: Callable[[str], object],
+    member: Membership | None = None,
+) -> None:
+    """Run a door, or one process of it, until SIGTERM or SIGINT, then end it within the grace.
 
     1. Readiness turns red and new tickets get a 503, while the listener closes: nobody new comes in.
     2. What is under way is answered, late confirms are awaited, the journal gets its events.
@@ -91,7 +98,7 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     4. Connections close; an upload that has not ended by then is cut off, and its client knows it was not accepted.
     5. Background tasks, broker connections, store; what does not close in time is left to the operating system.
 
-    Raises BrokerUnreachable, TopologyConflict, AddressTaken, DoorFailed, BadKeyFile, BadCertificate.
+    Raises BrokerUnreachable, TopologyConflict, MessageTooLarge, AddressTaken, DoorFailed, BadKeyFile, BadCertificate.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -100,7 +107,7 @@ async def serve(settings: DoorSettings, vocabulary: Vocabulary, announce: Callab
     last = min(_LAST_SECONDS, settings.drain_grace / 2)
     shutdown = last / _SHUTDOWNS
     end: float | None = None
-    door = Door(settings, vocabulary)
+    door = Door(settings, vocabulary, member)
     loop.add_signal_handler(signal.SIGHUP, door.reloader.hang_up)
     try:
         version = await door.boot()

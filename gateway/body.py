@@ -8,7 +8,7 @@ Owns every byte between the socket and the preflight: declared, counted, inflate
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from aiohttp import web
@@ -90,6 +90,13 @@ async def read_body(
     if declared is not None and declared > max_wire:
         message = f"the body is declared to have {declared} bytes; at most {max_bytes} are admitted"
         return Refused.because(too_large(limit=max_bytes, actual=declared, message=message), facts)
+    if coding is Coding.IDENTITY and request.content.is_eof() and request.content.exception() is None:
+        # All of it has come with its head, as small tickets do: nothing to wait for.
+        content = request.content.read_nowait()
+        if len(content) <= max_bytes:
+            return Body(content=content, wire_bytes=len(content)) if hold(len(content), whole=True) else NoRoom()
+        violation = _violation(Overflow(at_least=len(content)), max_bytes)
+        return Refused.because(violation, replace(facts, bytes=len(content)))
     return await _read(request, coding, max_bytes=max_bytes, max_wire=max_wire, seconds=seconds, pace=pace, hold=hold)
 
 

@@ -19,6 +19,7 @@ from aiormq.exceptions import (
     ChannelInvalidStateError,
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
+    PublishError,
 )
 from yarl import URL
 
@@ -41,6 +42,10 @@ class BrokerUnreachable(Exception):
 
 class TopologyConflict(Exception):
     """A queue or exchange of ours exists with another definition; the text names it and the argument."""
+
+
+class MessageTooLarge(Exception):
+    """The broker does not take messages as large as the door's largest ticket; the text says how large that is."""
 
 
 class BrokerLost(Exception):
@@ -162,6 +167,29 @@ async def declare(connection: AbstractConnection, topology: Topology) -> frozens
         raise TopologyConflict(_conflict(str(error))) from error
     await within(channel.close(), CALL_DEADLINE)
     return new
+
+
+async def prove_size(urls: Sequence[str], size: int, *, name: str) -> bool:
+    """Have the broker take a message of `size` bytes that nobody keeps; False where it did not answer.
+
+    On a connection of its own, since one that has published is blocked by the broker's alarms. Raises MessageTooLarge,
+    or one of `LOST`.
+    """
+    connection = await connect(urls, name=name, deadline=CALL_DEADLINE)
+    try:
+        channel = await open_channel(connection)
+        # Nobody has a queue of this name: what the broker takes, it returns.
+        message = aio_pika.Message(bytes(size))
+        await within(channel.default_exchange.publish(message, f"{name}.size", mandatory=True), 2 * CALL_DEADLINE)
+    except PublishError:
+        return True
+    except ChannelPreconditionFailed as error:
+        raise MessageTooLarge(f"tickets may have {size} bytes, and the broker says: {error}") from error
+    except TimeoutError:
+        return False
+    finally:
+        await close(connection)
+    return True
 
 
 async def depths(channel: AbstractChannel, queues: Sequence[str]) -> list[Depth]:

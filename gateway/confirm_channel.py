@@ -1,133 +1,138 @@
-"""A channel whose every publish gets one fate.
+"""A channel that is replaced: when the broker closes it, or when it does nothing but nack.
 
-Owns the translation from what the client library raises to what happened. Never calls anything but a routed,
-persistent, confirmed publish a success, and never waits longer than its connection lives.
+Owns which channel the next publish goes to. Never calls anything but a routed, persistent, confirmed publish a success,
+and never lets a publish wait longer than its connection lives.
 """
 
 import asyncio
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
-import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection
-from aio_pika.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
+from aio_pika.abc import AbstractConnection
 
 from gateway import broker
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
+from gateway.fate import Ended, Fate
+from gateway.plain_channel import PlainChannel
+from gateway.publish_channel import PublishChannel
 
 _NACK_STREAK: Final = 5
 """Nacks in a row after which a new channel is opened: on RabbitMQ 3.10 a channel that first published during a
 failover was nacked for ever."""
 
 
-class Fate(StrEnum):
-    """What became of a publish; all but the first also name the reason in `publish_failures_total`."""
+class Publishing(Protocol):
+    """What `publish_channel` and `plain_channel` both are."""
 
-    CONFIRMED = "confirmed"
-    UNROUTABLE = "unroutable"
-    NO_EXCHANGE = "no_exchange"
-    """The exchange is missing; the broker closed the channel, so all publishes on it share this fate."""
-    NACKED = "nacked"
-    CLOSED = "closed"
-    TIMED_OUT = "timed_out"
-    BLOCKED = "blocked"
-    DISCONNECTED = "disconnected"
-    OVERLOADED = "overloaded"
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be published on it any more."""
+
+    @property
+    def pending(self) -> int:
+        """How many publishes wait for their confirm."""
+
+    def publish(self, wire: Wire, route: Route, ended: Ended) -> None:
+        """Publish; `ended` is told the fate, for certain, and once."""
+
+    def abandon(self) -> None:
+        """End what still waits."""
+
+    async def close(self) -> None:
+        """Close politely."""
 
 
 @dataclass(slots=True)
 class _Opened:
-    channel: AbstractChannel
-    pending: int = 0
+    channel: Publishing
     nacks: int = 0
     retired: bool = False
 
 
 class ConfirmChannel:
-    """A channel in confirm mode that is replaced when the broker closes it or nacks a streak."""
+    """Publishes on one connection, on one channel at a time."""
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
         self._opened: _Opened | None = None
-        self._opening = asyncio.Lock()
+        self._retired: list[_Opened] = []
+        self._early: list[tuple[Wire, Route, Ended]] = []
+        """What came while there was no channel."""
+        self._opening: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     async def ready(self) -> None:
-        """Open the channel if it is not; raises one of `broker.LOST`."""
-        await self._open()
+        """Open the channel; raises one of `broker.LOST`."""
+        self._opened = _Opened(await _open(self._connection))
 
-    async def publish(self, wire: Wire, route: Route) -> Fate:
-        """Publish and wait for the confirm; raises nothing but the cancellation of the caller."""
+    def publish(self, wire: Wire, route: Route, ended: Ended) -> None:
+        """Publish; `ended` is told the fate, for certain, and once: at the latest when this is abandoned."""
+        opened = self._opened
+        if opened is None or opened.channel.is_closed:
+            self._early.append((wire, route, ended))
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open_anew())
+            return
+
+        def judged(fate: Fate) -> None:
+            if fate is Fate.CONFIRMED:
+                opened.nacks = 0
+            elif fate is Fate.NACKED:
+                opened.nacks += 1
+                self._retire_after_streak(opened)
+            ended(fate)
+            if opened.retired:
+                self._close_when_done(opened)
+
+        opened.channel.publish(wire, route, judged)
+
+    async def ask(self, wire: Wire, route: Route) -> Fate:
+        """Publish and return the fate."""
+        answer: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
+        self.publish(wire, route, lambda fate: None if answer.done() else answer.set_result(fate))
+        return await answer
+
+    def abandon(self) -> None:
+        """End everything that still waits: the connection is gone."""
+        if self._opening is not None:
+            self._opening.cancel()
+        for opened in (*self._retired, *([] if self._opened is None else [self._opened])):
+            opened.channel.abandon()
+        self._refuse_early()
+
+    async def _open_anew(self) -> None:
         try:
-            opened = await self._open()
+            await self.ready()
         except broker.LOST:
-            return Fate.CLOSED
-        opened.pending += 1
-        try:
-            fate = await self._fate(opened.channel, wire, route)
-            opened.nacks = opened.nacks + 1 if fate is Fate.NACKED else 0
+            self._refuse_early()
         finally:
-            # However it ended, a retired channel must not wait for it any longer.
-            opened.pending -= 1
-            self._retire_after_streak(opened)
-        return fate
+            self._opening = None
+        early, self._early = self._early, []
+        for wire, route, ended in early:
+            self.publish(wire, route, ended)
 
-    async def _open(self) -> _Opened:
-        async with self._opening:
-            if self._opened is None or self._opened.channel.is_closed:
-                self._opened = _Opened(await broker.open_channel(self._connection))
-            return self._opened
-
-    async def _fate(self, channel: AbstractChannel, wire: Wire, route: Route) -> Fate:
-        try:
-            exchange = await channel.get_exchange(route.exchange, ensure=False)
-            await exchange.publish(_message(wire), route.key, mandatory=True)
-        except PublishError:
-            return Fate.UNROUTABLE
-        except DeliveryError:
-            return Fate.NACKED
-        except ChannelNotFoundEntity:
-            return Fate.NO_EXCHANGE
-        except broker.LOST:
-            return Fate.CLOSED
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return Fate.CLOSED  # so the client ends a publish on a frozen link
-        return Fate.CONFIRMED
+    def _refuse_early(self) -> None:
+        early, self._early = self._early, []
+        for _, _, ended in early:
+            ended(Fate.CLOSED)
 
     def _retire_after_streak(self, opened: _Opened) -> None:
         if opened.nacks >= _NACK_STREAK and not opened.retired:
             opened.retired = True
+            self._retired.append(opened)
             if self._opened is opened:
                 self._opened = None
+
+    def _close_when_done(self, opened: _Opened) -> None:
         # Closing at once would fail the publishes that still wait on it, stored or not.
-        if opened.retired and opened.pending == 0 and not opened.channel.is_closed:
-            closing = asyncio.create_task(_close(opened.channel))
+        if opened.channel.pending == 0 and opened in self._retired:
+            self._retired.remove(opened)
+            closing = asyncio.create_task(opened.channel.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
 
-async def _close(channel: AbstractChannel) -> None:
-    try:
-        await broker.within(channel.close(), broker.CALL_DEADLINE)
-    except broker.LOST:
-        return
-
-
-def _message(wire: Wire) -> aio_pika.Message:
-    return aio_pika.Message(
-        wire.body,
-        headers=dict(wire.headers),
-        message_id=wire.message_id,
-        correlation_id=wire.correlation_id,
-        type=wire.type,
-        content_type=wire.content_type,
-        content_encoding=wire.content_encoding,
-        timestamp=wire.timestamp,
-        app_id=wire.app_id,
-        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-    )
+async def _open(connection: AbstractConnection) -> Publishing:
+    """Open a channel of the quick sort where the client library is the one that it was made for."""
+    return await (PublishChannel if PublishChannel.suits(connection) else PlainChannel).open(connection)

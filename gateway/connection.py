@@ -6,6 +6,7 @@ other than one `chunked`, heads without an end, framing without content. Knows n
 
 import asyncio
 import itertools
+import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -87,6 +88,9 @@ class _Connection(RequestHandler):
         super().connection_made(transport)
         if hasattr(transport, "max_size"):  # how much one turn of the loop reads
             transport.max_size = _READ_AT_ONCE
+        elif (connected := transport.get_extra_info("socket")) is not None:
+            # uvloop reads all that is there: no more is ever there.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _READ_AT_ONCE)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)

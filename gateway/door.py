@@ -8,19 +8,21 @@ import logging
 import os
 from typing import Final
 
-from gateway import repetitions
+from gateway import broker, repetitions
 from gateway.acceptance import Acceptance
 from gateway.admission import Limits
 from gateway.certificate import Certificate
 from gateway.clients import Clients
-from gateway.confirm_channel import Fate
 from gateway.contract import kind_limits, logs, rules
+from gateway.fate import Fate
+from gateway.membership import Membership, Presence
 from gateway.metrics import Metrics
 from gateway.passes import Passes
 from gateway.preflight.offload import Examiner
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.publisher import Publisher
 from gateway.pulse import Pulse
+from gateway.recent import Recent
 from gateway.refusals import Refusals
 from gateway.reloading import Reloadable, Reloader
 from gateway.repetitions import Repetitions
@@ -48,10 +50,12 @@ DRAINING: Final = "draining"
 class Door:
     """One door, from boot to drain."""
 
-    def __init__(self, settings: DoorSettings, vocabulary: Vocabulary) -> None:
-        name = f"lazaretto-door-{settings.node_name}-{os.getpid()}"
+    def __init__(self, settings: DoorSettings, vocabulary: Vocabulary, member: Membership | None = None) -> None:
+        """`member` is for a process that is one of several of the same door."""
+        name = self._name = f"lazaretto-door-{settings.node_name}-{os.getpid()}"
         self.settings = settings
         self.node = f"{settings.node_name}/door-{os.getpid()}"
+        self.member = member
         self.metrics = Metrics()
         self.limits = Limits(
             max_body_bytes=settings.max_body_bytes,
@@ -88,6 +92,7 @@ class Door:
             self.reporter,
             self.states,
             settings.topology,
+            recent=Recent() if member is None else Recent(member.recent, member.place),
             node=self.node,
             deadline=settings.publish_deadline,
         )
@@ -113,18 +118,27 @@ class Door:
             parts["certificate"] = self.certificate = Certificate(settings.tls_certificate, settings.tls_key)
         self.reloader = Reloader(parts, self.metrics.reloads)
         self.draining = False
+        self._presence = Presence(member, lambda: self.obstacle() is None)
         self._background: list[asyncio.Task[None]] = []
 
     async def boot(self) -> str:
         """Reach the broker, declare, start the background tasks; return the broker's version.
 
-        Raises BrokerUnreachable, TopologyConflict, BadKeyFile, BadCertificate.
+        Raises BrokerUnreachable, TopologyConflict, MessageTooLarge, BadKeyFile, BadCertificate.
         """
         self.reloader.boot()
         version = await self.watch.boot(START_PATIENCE)
+        # A larger one would close its channel, and fail its neighbours with it (D07).
+        largest = self.limits.of(None).max_body_bytes
+        try:
+            if not await broker.prove_size(self.settings.broker_url, largest, name=f"{self._name}-size"):
+                logs.event(log, "largest_message_unproven", logging.WARNING, bytes=largest)
+        except broker.LOST as error:
+            logs.event(log, "largest_message_unproven", logging.WARNING, bytes=largest, error=error)
         pulse = Pulse(self.metrics.loop_lag)
         stored = (self.states, self.repetitions, self.passes)
-        parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, self.reloader, pulse)
+        own = (self.reloader, self._presence, pulse)
+        parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, *own)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version
 
@@ -138,6 +152,12 @@ class Door:
         if self.draining:
             return DRAINING
         return self.publisher.obstacle() or self.watch.obstacle()
+
+    def exposition(self) -> bytes:
+        """Return the figures of the whole door, in Prometheus' text format."""
+        if self.member is None:
+            return self.metrics.exposition()
+        return self.member.figures.exposition(self.member.standing.pids())
 
     async def drain(self, until: float) -> None:
         """Answer what is under way and hand the journal its events, until that moment of the loop's clock.

@@ -5,7 +5,7 @@ client can choose.
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.platform_collector import PlatformCollector
@@ -27,8 +27,9 @@ def _counter(name: str, what: str, *labels: str) -> Counter:
     return Counter(f"lazaretto_{name}", what, labels, registry=None)
 
 
-def _gauge(name: str, what: str) -> Gauge:
-    return Gauge(f"lazaretto_{name}", what, registry=None)
+def _gauge(name: str, what: str, of_all: Literal["livesum", "livemax", "livemin"] = "livesum") -> Gauge:
+    """Return a gauge; `of_all` says what several processes of a door come to."""
+    return Gauge(f"lazaretto_{name}", what, registry=None, multiprocess_mode=of_all)
 
 
 def _histogram(name: str, what: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
@@ -71,9 +72,15 @@ class Metrics:
     publish_failures: Counter = field(
         default_factory=lambda: _counter("publish_failures", "Publishes without a confirm.", "reason")
     )
-    blocked: Gauge = field(default_factory=lambda: _gauge("broker_blocked", "1 while the broker takes no publishes."))
-    connected: Gauge = field(default_factory=lambda: _gauge("broker_connected", "1 while publishing is connected."))
-    queued: Gauge = field(default_factory=lambda: _gauge("queued_messages", "Messages waiting in both lanes."))
+    blocked: Gauge = field(
+        default_factory=lambda: _gauge("broker_blocked", "1 while the broker takes no publishes.", "livemax")
+    )
+    connected: Gauge = field(
+        default_factory=lambda: _gauge("broker_connected", "1 while publishing is connected.", "livemin")
+    )
+    queued: Gauge = field(
+        default_factory=lambda: _gauge("queued_messages", "Messages waiting in both lanes.", "livemax")
+    )
     inflight_bytes: Gauge = field(default_factory=lambda: _gauge("inflight_bytes", "Bytes of requests in memory."))
     inflight_publishes: Gauge = field(
         default_factory=lambda: _gauge("inflight_publishes", "Publishes waiting for their confirm.")
@@ -94,6 +101,7 @@ class Metrics:
         default_factory=lambda: _histogram("loop_lag_seconds", "How late the event loop wakes.", buckets=_LAGS)
     )
     _kinds: set[str] = field(default_factory=set)
+    _ends: dict[tuple[str, str], Counter] = field(default_factory=dict)
 
     def kind(self, name: str | None) -> str:
         """Return the label value for a kind, bounded in number."""
@@ -102,6 +110,14 @@ class Metrics:
         if name not in self._kinds and len(self._kinds) < MAX_KINDS:
             self._kinds.add(name)
         return name if name in self._kinds else OTHER_KIND
+
+    def submission(self, outcome: str, kind: str | None) -> Counter:
+        """Return the counter of submissions that end so; each look-up in the library costs as much as ten counts."""
+        label = self.kind(kind)
+        found = self._ends.get((outcome, label))
+        if found is None:
+            found = self._ends[outcome, label] = self.requests.labels(outcome=outcome, kind=label)
+        return found
 
     def exposition(self) -> bytes:
         """Return all figures, the process's own included, in Prometheus' text format."""

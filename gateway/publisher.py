@@ -6,7 +6,6 @@ a broker that is away, never cancels a publish.
 """
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -17,10 +16,11 @@ from typing import Final
 from aio_pika.abc import AbstractConnection
 
 from gateway import broker
-from gateway.confirm_channel import ConfirmChannel, Fate
+from gateway.confirm_channel import ConfirmChannel
 from gateway.contract import logs
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
+from gateway.fate import Fate
 from gateway.metrics import Metrics
 
 log = logging.getLogger("gateway.publisher")
@@ -31,8 +31,6 @@ _PROBE_EVERY: Final = 1.0
 _STALLED_AFTER: Final = 1.5
 """Seconds without a single confirm, while one is due, after which the broker counts as blocked."""
 _BLOCK_POLL: Final = 0.1
-_LAST_WORDS: Final = 1.0
-"""Seconds for the publishes of a lost connection to notice by themselves."""
 
 
 class Purpose(StrEnum):
@@ -63,12 +61,15 @@ class Publisher:
         self._max_inflight_bytes = max_inflight_bytes
         self._unroutable = unroutable
         self._channels: dict[Purpose, ConfirmChannel] = {}
-        self._sending: set[asyncio.Task[Fate]] = set()
+        self._opened: tuple[ConfirmChannel, ...] = ()
+        self._sending: set[asyncio.Future[Fate]] = set()
+        """What waits for its confirm, also when nobody waits for it any more."""
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._sending_bytes = 0
         self._blocked = False
         self._stalled = False
         self._progress_at = 0.0
-        self._waits: set[asyncio.Timeout] = set()
         self._given_up = False
 
     def obstacle(self) -> Fate | None:
@@ -97,10 +98,7 @@ class Publisher:
         """
         fate = Fate.TIMED_OUT if self._given_up else self.obstacle()
         if fate is None:
-            sending = asyncio.create_task(self._send(wire, route, purpose, confirmed))
-            self._account(sending, len(wire.body))
-            await self._wait(sending, deadline)
-            fate = _fate(sending)
+            fate = await self._send(wire, route, purpose, deadline, confirmed)
         if fate is not Fate.CONFIRMED:
             self._metrics.publish_failures.labels(reason=fate).inc()
         return fate
@@ -127,34 +125,23 @@ class Publisher:
             finally:
                 self._end_session()
                 await broker.close(connection)
-                await self._abandon()
+                self._abandon()
 
     def give_up(self) -> None:
         """End every wait for a confirm now, as timed out, and begin no other: whoever waits needs an answer in time."""
         self._given_up = True
-        for wait in self._waits:
-            if not wait.expired():
-                wait.reschedule(0)
+        for sending in self._sending:
+            _tell(sending, Fate.TIMED_OUT)
 
     async def settled(self) -> None:
         """Return when no publish waits for its confirm any more."""
-        while self._sending:
-            await asyncio.wait(self._sending)
-
-    async def _wait(self, sending: asyncio.Task[Fate], deadline: float) -> None:
-        # Ends the wait alone: a cancelled publish says nothing about the message, which may be with the broker by now.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(deadline) as wait:
-                self._waits.add(wait)
-                try:
-                    await asyncio.wait({sending})
-                finally:
-                    self._waits.discard(wait)
+        await self._idle.wait()
 
     async def _session(self, connection: AbstractConnection) -> None:
         channels = {purpose: ConfirmChannel(connection) for purpose in Purpose}
         probe = ConfirmChannel(connection)
-        for channel in (*channels.values(), probe):
+        self._opened = (*channels.values(), probe)
+        for channel in self._opened:
             await channel.ready()
         self._channels = channels
         self._metrics.connected.set(1)
@@ -180,12 +167,11 @@ class Publisher:
         self._metrics.connected.set(0)
         self._metrics.blocked.set(0)
 
-    async def _abandon(self) -> None:
-        """End what still waits on a connection that is gone; the client library may let it wait for ever."""
-        if self._sending:
-            _, left = await asyncio.wait(self._sending, timeout=_LAST_WORDS)
-            for sending in left:
-                sending.cancel()
+    def _abandon(self) -> None:
+        """End what still waits on a connection that is gone."""
+        for channel in self._opened:
+            channel.abandon()
+        self._opened = ()
 
     async def _follow_blocking(self, connection: AbstractConnection) -> None:
         transport = connection.transport
@@ -205,7 +191,7 @@ class Publisher:
         self._progress_at = time.monotonic()
         while True:
             # Nobody has a queue of this name: the broker returns the probe, and nothing is stored.
-            async with broker.owned(channel.publish(probe, Route(exchange="", key=f"{self._name}.probe"))) as sending:
+            async with broker.owned(channel.ask(probe, Route(exchange="", key=f"{self._name}.probe"))) as sending:
                 while not sending.done():
                     await asyncio.wait({sending}, timeout=_PROBE_EVERY / 2)
                     idle = time.monotonic() - self._progress_at
@@ -220,34 +206,41 @@ class Publisher:
             self._metrics.blocked.set(int(now))
             logs.event(log, "broker_blocked" if now else "broker_unblocked", logging.WARNING)
 
-    async def _send(self, wire: Wire, route: Route, purpose: Purpose, confirmed: Callable[[], None]) -> Fate:
-        channel = self._channels.get(purpose)
-        if channel is None:
-            return Fate.DISCONNECTED
-        started = time.perf_counter()
-        fate = await channel.publish(wire, route)
-        if fate is Fate.CONFIRMED:
-            self._progress_at = time.monotonic()
-            self._metrics.confirm_seconds.observe(time.perf_counter() - started)
-            confirmed()
-        if fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
-            self._unroutable()
-        return fate
+    async def _send(
+        self, wire: Wire, route: Route, purpose: Purpose, deadline: float, confirmed: Callable[[], None]
+    ) -> Fate:
+        loop = asyncio.get_running_loop()
+        sending: asyncio.Future[Fate] = loop.create_future()
+        size = len(wire.body)
+        started = loop.time()
 
-    def _account(self, sending: asyncio.Task[Fate], size: int) -> None:
-        self._sending.add(sending)
-        self._sending_bytes += size
-        self._metrics.inflight_publishes.inc()
-
-        def release(task: asyncio.Task[Fate]) -> None:
-            self._sending.discard(task)
+        def ended(fate: Fate) -> None:
+            self._sending.discard(sending)
             self._sending_bytes -= size
-            self._metrics.inflight_publishes.dec()
+            self._metrics.inflight_publishes.set(len(self._sending))
+            if fate is Fate.CONFIRMED:
+                self._progress_at = time.monotonic()
+                self._metrics.confirm_seconds.observe(loop.time() - started)
+                confirmed()
+            elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
+                self._unroutable()
+            _tell(sending, fate)
+            if not self._sending:
+                self._idle.set()
 
-        sending.add_done_callback(release)
+        self._sending.add(sending)
+        self._idle.clear()
+        self._sending_bytes += size
+        self._metrics.inflight_publishes.set(len(self._sending))
+        self._channels[purpose].publish(wire, route, ended)
+        # Ends the wait alone: nothing is cancelled, for the message may be with the broker by now.
+        patience = loop.call_later(deadline, _tell, sending, Fate.TIMED_OUT)
+        try:
+            return await sending
+        finally:
+            patience.cancel()
 
 
-def _fate(sending: asyncio.Task[Fate]) -> Fate:
-    if not sending.done():
-        return Fate.TIMED_OUT
-    return Fate.CLOSED if sending.cancelled() else sending.result()
+def _tell(answer: asyncio.Future[Fate], fate: Fate) -> None:
+    if not answer.done():
+        answer.set_result(fate)

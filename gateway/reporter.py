@@ -9,13 +9,13 @@ import logging
 from collections import deque
 from typing import Final
 
-from gateway.confirm_channel import Fate
 from gateway.contract import journal, logs
 from gateway.contract.envelope import APP_ID
 from gateway.contract.ids import uuid7
 from gateway.contract.journal import Event
 from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
+from gateway.fate import Fate
 from gateway.metrics import Metrics
 from gateway.publisher import Publisher, Purpose
 

@@ -77,6 +77,9 @@ class Routes:
             "publish": "ok" if obstacle is None else str(obstacle),
             "store": "ok" if self._door.states.reachable else "unreachable",
         }
+        if self._door.member is not None:
+            standing = self._door.member.standing
+            checks["processes"] = f"{standing.ready()} of {len(standing)} ready"
         if obstacle is not None:
             return problem(request, errors.not_ready(str(obstacle), checks))
         return answers.document({"ready": True, "checks": checks})
@@ -84,7 +87,7 @@ class Routes:
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """The door's figures for Prometheus."""
         return web.Response(
-            body=self._door.metrics.exposition(),
+            body=self._door.exposition(),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 

@@ -102,6 +102,10 @@ class DoorSettings(_Shared):
     """All that `python -m gateway` reads."""
 
     door: Listen = Field(default=Address("127.0.0.1", 8080), description="where the door listens")
+    door_workers: int = Field(default=1, ge=1, le=64, description="processes that share the door's port")
+    event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
+        default="auto", description="auto: uvloop (the extra `fast`) where it is installed, else asyncio's own"
+    )
     node_name: str = Field(
         default_factory=socket.gethostname, min_length=1, max_length=64, description="this machine's name in records"
     )
@@ -158,6 +162,11 @@ class DoorSettings(_Shared):
         default=64 << 20, description="bytes of requests in memory, half of them for unfinished ones; then 503"
     )
 
+    @property
+    def largest_bodies(self) -> tuple[int, ...]:
+        """The caps on bodies, the general one and those of kinds; raises ValueError."""
+        return (self.max_body_bytes, *(own.max_body_bytes or 0 for own in kind_limits.read(self.kinds).values()))
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []
@@ -174,10 +183,10 @@ class DoorSettings(_Shared):
         except ValueError as error:
             problems += [f"rules: {line}" for line in str(error).splitlines()]
         try:
-            sizes = [own.max_body_bytes or 0 for own in kind_limits.read(self.kinds).values()]
+            sizes = self.largest_bodies
         except ValueError as error:
             problems += str(error).splitlines()
-            sizes = []
+            sizes = ()
         if max(sizes, default=0) > MAX_MESSAGE_BYTES:
             problems.append(
                 f"kinds: no max_body_bytes is greater than {MAX_MESSAGE_BYTES}, what a broker takes at once"

@@ -16,11 +16,11 @@ from gateway.admission import Admitted, Mode, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
 from gateway.callers import CALLER
 from gateway.clients import Meter
-from gateway.confirm_channel import Fate
 from gateway.contract.envelope import Admission, Envelope
 from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, uuid7
 from gateway.door import DRAINING, Door
 from gateway.errors import Problem
+from gateway.fate import Fate
 from gateway.preflight.examination import Passed
 from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import Submission, Ticket
@@ -43,6 +43,7 @@ _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.UNROUTABLE: 3,
     Fate.NO_EXCHANGE: 3,
     Fate.BLOCKED: 5,
+    Fate.UNENCODABLE: 5,
     Obstacle.UNSEEN: 2,
     Obstacle.UNSETTLED: 3,
     Obstacle.QUEUE_FULL: 5,
@@ -54,6 +55,7 @@ class Submissions:
 
     def __init__(self, door: Door) -> None:
         self._door = door
+        self._whole_check = door.metrics.check_seconds.labels(rule="all")
 
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Take a ticket in: 202 once the broker confirmed it."""
@@ -114,7 +116,7 @@ class Submissions:
             body=body.content, content_type=request.headers.get("Content-Type"), kind=request_head.kind_beside(request)
         )
         verdict = await self._door.examiner.examine(submission)
-        self._door.metrics.check_seconds.labels(rule="all").observe(time.perf_counter() - started)
+        self._whole_check.observe(time.perf_counter() - started)
         match verdict:
             case Passed():
                 return await self._passed(request, body.content, key, verdict, publish=publish)
@@ -262,7 +264,7 @@ class Submissions:
         return problem(request, what)
 
     def _count(self, outcome: str, kind: str | None) -> None:
-        self._door.metrics.requests.labels(outcome=outcome, kind=self._door.metrics.kind(kind)).inc()
+        self._door.metrics.submission(outcome, kind).inc()
 
 
 def _closed(obstacle: Fate | Obstacle | str) -> Problem:

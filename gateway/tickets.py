@@ -5,26 +5,22 @@ Owns the order "confirmed, then accepted" and the memory of what this door has j
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
 
-from gateway.confirm_channel import Fate
 from gateway.contract import envelope as envelopes
 from gateway.contract import logs
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import Event, EventName
-from gateway.contract.outcomes import TicketState
 from gateway.contract.topology import Lane, Topology
+from gateway.fate import Fate
 from gateway.publisher import Publisher, Purpose
+from gateway.recent import Recent, accepted
 from gateway.reporter import Reporter
 from gateway.states import States
 from gateway.station.store import TicketStatus
 
 log = logging.getLogger("gateway.tickets")
-
-MAX_REMEMBERED: Final = 10_000
 
 
 class Tickets:
@@ -37,6 +33,7 @@ class Tickets:
         states: States,
         topology: Topology,
         *,
+        recent: Recent,
         node: str,
         deadline: float,
     ) -> None:
@@ -46,11 +43,11 @@ class Tickets:
         self._topology = topology
         self._node = node
         self._deadline = deadline
-        self._accepted: OrderedDict[str, tuple[TicketStatus, str]] = OrderedDict()
+        self._recent = recent
 
     def accepted_as(self, ticket: str) -> str | None:
         """Return the digest of the contents that this door has lately accepted under an id, None if there are none."""
-        known = self._accepted.get(ticket)
+        known = self._recent.recall(ticket)
         return None if known is None else known[1]
 
     async def submit(self, envelope: Envelope, *, digest: str) -> Fate:
@@ -79,7 +76,7 @@ class Tickets:
         """
         found = dict(await self._states.ask(tickets))
         for ticket in tickets:
-            known = self._accepted.get(ticket)
+            known = self._recent.recall(ticket)
             if known is None:
                 continue
             status = found.setdefault(ticket, known[0])
@@ -89,20 +86,9 @@ class Tickets:
 
     def _record(self, envelope: Envelope, digest: str) -> None:
         now = time.time()
-        status = TicketStatus(
-            ticket=envelope.ticket,
-            kind=envelope.kind,
-            state=TicketState.ACCEPTED,
-            attempts=0,
-            generation=0,
-            updated_at=now,
-            client=envelope.admission.client if envelope.admission else None,
-            detail=None,
-        )
-        self._accepted[envelope.ticket] = (status, digest)
-        if len(self._accepted) > MAX_REMEMBERED:
-            self._accepted.popitem(last=False)
         facts = envelope.admission
+        client = None if facts is None else facts.client
+        self._recent.remember(accepted(envelope.ticket, envelope.kind, client, at=now), digest)
         self._reporter.report(
             Event(
                 event=EventName.ACCEPTED,
@@ -125,4 +111,5 @@ class Tickets:
                 },
             )
         )
-        logs.event(log, "accepted", ticket=envelope.ticket, kind=envelope.kind, bytes=len(envelope.body))
+        # The journal has it; a line for each would cost as much as reading the ticket.
+        logs.event(log, "accepted", logging.DEBUG, ticket=envelope.ticket, kind=envelope.kind, bytes=len(envelope.body))

@@ -30,6 +30,7 @@ BLIND_AFTER: Final = 5.0
 _DECLARE_EVERY: Final = 20
 """Looks between two declarations: exchanges, bindings, the ladder and the station's queues may go by hand, too."""
 _RETRY: Final = 0.5
+_TELL_EVERY: Final = 60.0
 
 
 class Obstacle(StrEnum):
@@ -57,6 +58,8 @@ class Watch:
         self._connection: AbstractConnection | None = None
         self._seen_at = -BLIND_AFTER
         self._settled_at = 0.0
+        self._told_at = 0.0
+        """When the loss that lasts was logged; 0 while there is none."""
         self._queued = 0
         self._look_now = asyncio.Event()
 
@@ -112,11 +115,18 @@ class Watch:
                     logs.event(log, "topology_conflict", logging.ERROR, error=error)
                     self._seen_at = -BLIND_AFTER
                 except broker.LOST as error:
-                    logs.event(log, "watching_connection_lost", logging.WARNING, error=error)
+                    self._tell_of_loss(error)
                 await self.close()
                 await asyncio.sleep(_RETRY)
         finally:
             await self.close()
+
+    def _tell_of_loss(self, error: BaseException) -> None:
+        """Log a change, and then once in a while that it lasts: it is tried twice a second, for hours if need be."""
+        now = time.monotonic()
+        if not self._told_at or now - self._told_at >= _TELL_EVERY:
+            self._told_at = now
+            logs.event(log, "watching_connection_lost", logging.WARNING, error=error)
 
     async def _declare(self, connection: AbstractConnection) -> None:
         new = await broker.declare(connection, self._topology)
@@ -149,6 +159,9 @@ class Watch:
             self._queued = sum(depth.messages for depth in found)
             self._metrics.queued.set(self._queued)
             self._seen_at = time.monotonic()
+            if self._told_at:
+                self._told_at = 0.0
+                logs.event(log, "watching_again")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._look_now.wait()

@@ -26,7 +26,8 @@ def uuid7() -> str:
     value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(uuid.UUID(int=value))
+    text = f"{value:032x}"  # as uuid.UUID writes it, at a third of the cost: one request makes four
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def is_ticket_id(text: str) -> bool:

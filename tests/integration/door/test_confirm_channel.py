@@ -3,10 +3,11 @@
 import asyncio
 
 from gateway import broker as brokers
-from gateway.confirm_channel import ConfirmChannel, Fate
+from gateway.confirm_channel import ConfirmChannel
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
+from gateway.fate import Fate
 from tests.support.proxy import TO_CLIENT, Proxy
 from tests.support.waiting import soon
 
@@ -24,10 +25,11 @@ async def test_a_publish_that_was_cancelled_does_not_keep_a_retired_channel_open
             prefix, exclusive=True, arguments={"x-max-length": 0, "x-overflow": "reject-publish"}
         )
         channel = ConfirmChannel(connection)
-        fates = [await channel.publish(Wire(body=b""), route) for _ in range(STREAK - 1)]
+        await channel.ready()
+        fates = [await channel.ask(Wire(body=b""), route) for _ in range(STREAK - 1)]
         assert fates == [Fate.NACKED] * (STREAK - 1)
         line.hold(TO_CLIENT)
-        left, last = (asyncio.create_task(channel.publish(Wire(body=b""), route)) for _ in range(2))
+        left, last = (asyncio.create_task(channel.ask(Wire(body=b""), route)) for _ in range(2))
         sent = line.forwarded.copy()
         await soon(lambda: line.forwarded != sent)
 

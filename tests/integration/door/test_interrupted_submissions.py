@@ -162,11 +162,15 @@ async def test_killed_between_confirm_and_record_the_next_one_publishes_a_copy_o
     await soon(lambda: _published(stage))
     with stage.locked():
         stage.line.release()
-        await soon(lambda: f"accepted ticket={TICKET_ID}" in stage.door.program.log)
+        await soon(lambda: _confirmed(stage))
         await stage.kill()
     assert stage.row() == (None, None)
 
     await _assert_one_ticket_in_two_copies(start)
+
+
+async def _confirmed(stage: Stage) -> bool:
+    return await stage.door.metric("lazaretto_publish_confirm_seconds_count") >= 1
 
 
 async def _published(stage: Stage) -> bool:

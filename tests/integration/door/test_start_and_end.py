@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from pamqp.common import FieldTable
 
+from gateway.contract.journal import Event, EventName
 from gateway.contract.topology import Lane, Topology
 from gateway.embedded import EmbeddedBroker, free_port
 from tests.integration.door.conftest import StartDoor
@@ -232,7 +233,20 @@ async def test_a_client_that_leaves_before_the_answer_loses_nothing(start: Start
 
         retried = await soon(lambda: _retry(door))
         assert {message.correlation_id for message in await door.take()} == {retried}
-        assert door.program.log.count(f"accepted ticket={retried}") == 1
+        accepted = [event.ticket for event in await _accepted(door)]
+        assert accepted == [retried]
+
+
+async def _accepted(door: RunningDoor) -> list[Event]:
+    """Return what the journal has been told of, once that is something."""
+    told: list[Event] = []
+
+    async def heard() -> bool:
+        told.extend(event for event in await door.events() if event.event is EventName.ACCEPTED)
+        return bool(told)
+
+    await soon(heard)
+    return told
 
 
 async def _retry(door: RunningDoor) -> str | None:
@@ -287,3 +301,25 @@ async def test_a_door_that_is_hung_up_on_stays_open(start: StartDoor) -> None:
 
 async def _has_read_again(door: RunningDoor) -> bool:
     return await door.metric('lazaretto_reloads_total{result="done",what="keys"}') == 1
+
+
+async def test_a_broker_that_does_not_take_the_largest_ticket_ends_the_start(
+    programs: Programs, broker: EmbeddedBroker, prefix: str, tmp_path: Path
+) -> None:
+    before = broker.ctl("eval", "application:get_env(rabbit, max_message_size).")
+    broker.ctl("eval", "application:set_env(rabbit, max_message_size, 300000).")
+    try:
+        settings = {"broker_url": broker.url, "prefix": prefix, "data": str(tmp_path)}
+        serving = _door(programs, **settings)
+        checking = _door(programs, "--check", **settings, max_body_bytes="250000")
+
+        assert await asyncio.to_thread(serving.wait) == 2
+        assert "LAZARETTO_MAX_BODY_BYTES: tickets may have 524288 bytes" in serving.log
+        assert await asyncio.to_thread(checking.wait) == 0
+        assert "largest message: 250000 bytes, taken" in checking.log
+    finally:
+        found = before.strip().removeprefix("{ok,").removesuffix("}")
+        undo = (
+            f"set_env(rabbit, max_message_size, {found})" if found.isdigit() else "unset_env(rabbit, max_message_size)"
+        )
+        broker.ctl("eval", f"application:{undo}.")
