@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
 
+from gateway.preflight.file_names import file_name, header_text
 from gateway.preflight.media_type import MediaType, parse_media_type, parse_parameters
 
 MAX_HEADER_BYTES = 4_096
@@ -93,7 +93,7 @@ def _part(raw: bytes) -> Part | BadMultipart:
         return BadMultipart(detail="the content type of a part is malformed")
     return Part(
         name=parameters["name"],
-        filename=_filename(parameters),
+        filename=file_name(parameters),
         content_type=declared,
         media_type=media_type,
         content=raw[end + 4 :],
@@ -112,25 +112,5 @@ def _headers(block: bytes) -> Mapping[str, str] | BadMultipart:
         name = found[1].decode("ascii").lower()
         if name in headers:
             return BadMultipart(detail="a part has the same header twice")
-        headers[name] = _header_text(found[2].rstrip(b" \t"))
+        headers[name] = header_text(found[2].rstrip(b" \t"))
     return headers
-
-
-def _header_text(raw: bytes) -> str:
-    """Raw UTF-8 as browsers send it, else Latin-1 as old clients do: never a lone surrogate."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
-def _filename(parameters: Mapping[str, str]) -> str | None:
-    """`filename*` (RFC 8187) if it can be read, else `filename` with the three escapes browsers make."""
-    charset, quote, value = parameters.get("filename*", "").partition("'")
-    _language, second_quote, value = value.partition("'")
-    if quote and second_quote and charset.lower() in ("utf-8", "iso-8859-1"):
-        return unquote_to_bytes(value).decode(charset.lower(), "replace")
-    plain = parameters.get("filename")
-    if plain is None:
-        return None
-    return plain.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")

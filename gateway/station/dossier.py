@@ -4,7 +4,7 @@ Owns the queries of the reviewers' verbs and of the desk. Never writes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -98,6 +98,18 @@ class Act:
     actor: str
     act: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """The body of an item, and how it is to be read."""
+
+    body: bytes = field(repr=False)
+    kind: str
+    content_type: str | None
+    content_encoding: str | None
+    charset: str | None
+    """As the door measured it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +210,24 @@ async def find_preview(store: Store, ticket: str, generation: int) -> tuple[byte
         raise KeyError(ticket)
     admission = parsed(row.admission)
     return bytes(row.head or b""), admission["charset"] if admission else None
+
+
+async def find_content(store: Store, ticket: str, generation: int) -> Content:
+    """Return an item's whole body and what is known of its form; raises KeyError."""
+    names = ("body", "kind", "content_type", "content_encoding", "admission")
+    query = sa.select(*(items.c[name] for name in names)).filter_by(ticket=ticket, generation=generation)
+    async with store.reading() as transaction:
+        row = (await transaction.execute(query)).one_or_none()
+    if row is None:
+        raise KeyError(ticket)
+    admission = parsed(row.admission)
+    return Content(
+        body=bytes(row.body),
+        kind=row.kind,
+        content_type=row.content_type,
+        content_encoding=row.content_encoding,
+        charset=admission["charset"] if admission else None,
+    )
 
 
 async def _rows(transaction: AsyncConnection, table: sa.Table, ticket: str, order: Any) -> Sequence[Any]:

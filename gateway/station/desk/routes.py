@@ -4,7 +4,7 @@ Owns the paths and who may ask: only this machine, by a name that means this mac
 cannot make a reviewer's browser read the quarantine.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +16,10 @@ import sqlalchemy as sa
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from gateway.preflight.attachments import Attachment
 from gateway.settings import StationSettings
 from gateway.station import dossier, figures, fleet, wording
-from gateway.station.desk import views
+from gateway.station.desk import enclosures, views
 from gateway.station.desk.preview import preview, visible
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -63,6 +64,7 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
     environment.filters.update(age=views.age, clock=wording.clock, size=views.size, words=views.words)
     app.router.add_get("/", _list_page)
     app.router.add_get("/items/{ticket}", _item_page)
+    app.router.add_get(r"/items/{ticket}/{generation:\d{1,10}}/attachments/{position:\d{1,4}}", _attachment)
     app.router.add_get("/api/items", _list_document)
     app.router.add_get("/api/items/{ticket}", _item_document)
     app.router.add_get("/api/fleet", _fleet_document)
@@ -96,11 +98,25 @@ async def _item_page(request: web.Request) -> web.StreamResponse:
         item = next((item for item in found.items if item.generation == generation), None)
         generations.append({"number": generation, "item": item, "runs": views.run_views(found, generation)})
     body = None
+    attached: Sequence[Attachment] = ()
     if found.items:
+        attached = await enclosures.find(store, ticket, found.items[0].generation)
         head, charset = await dossier.find_preview(store, ticket, found.items[0].generation)
         body = preview(head, size=found.items[0].size, charset=charset)
-    context = {"found": found, "generations": generations[::-1], "body": body}
+    context = {"found": found, "generations": generations[::-1], "body": body, "attached": views.attached(attached)}
     return aiohttp_jinja2.render_template("item.html", request, context)
+
+
+async def _attachment(request: web.Request) -> web.StreamResponse:
+    """Hand one attachment over as bytes to save: whatever it is, no browser may take it for a page."""
+    ticket, generation, position = (request.match_info[name] for name in ("ticket", "generation", "position"))
+    try:
+        attached = await enclosures.find(request.app[_STORE], ticket, int(generation))
+        found = attached[int(position)]
+    except (KeyError, IndexError):
+        raise web.HTTPNotFound(text="there is no such attachment\n") from None
+    headers = {"Content-Disposition": enclosures.disposition(found.name)}
+    return web.Response(body=found.content, content_type="application/octet-stream", headers=headers)
 
 
 async def _list_document(request: web.Request) -> web.StreamResponse:

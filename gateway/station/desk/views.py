@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.admission import AttachmentFacts
 from gateway.contract.outcomes import CRASHES, Outcome
+from gateway.preflight.attachments import Attachment
 from gateway.station import wording
 from gateway.station.dossier import Dossier, Run
 from gateway.station.fleet import NodeState
@@ -102,3 +104,8 @@ def _tone(outcome: str) -> str:
     if outcome == Outcome.SUCCEEDED:
         return "good"
     return "calm" if outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY} else "warn"
+
+
+def attached(attachments: Sequence[Attachment]) -> list[AttachmentFacts]:
+    """What a page tells of attachments: names, types, sizes."""
+    return [attachment.facts for attachment in attachments]

@@ -189,7 +189,7 @@ async def test_refusals_of_the_door_are_on_record(
     printed = station.run("rejections").stdout
 
     assert refusal["violations"] == violations
-    assert f"{ticket}  support.ticket  max_body_bytes  {4 << 20} bytes" in printed
+    assert f"{ticket}  support.ticket  past the door  max_body_bytes  {4 << 20} bytes" in printed
 
 
 async def test_an_item_that_no_row_can_hold_becomes_a_minimal_row_and_a_raw_file(

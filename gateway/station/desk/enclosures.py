@@ -1,0 +1,43 @@
+"""The attachments of an item, read from its body as the door and the workers read them.
+
+Owns the reading for the desk: lenient, off the event loop, and never more than facts and bytes. A name is text to show;
+nothing is opened, decoded or written anywhere.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from gateway.admission import Limits, Mode
+from gateway.preflight.attachments import Attachment
+from gateway.preflight.inflation import Coding, inflate
+from gateway.preflight.ticket import Submission, parse_ticket
+from gateway.station import dossier
+from gateway.station.dossier import Content
+from gateway.station.store import Store
+
+_MAX_INFLATED = 16 << 20
+
+
+async def find(store: Store, ticket: str, generation: int) -> Sequence[Attachment]:
+    """Return the attachments of an item, none where its body is no ticket; raises KeyError."""
+    content = await dossier.find_content(store, ticket, generation)
+    return await asyncio.to_thread(_read, content)
+
+
+def disposition(name: str) -> str:
+    """Return a header that has a browser save a file under `name`, and never show it."""
+    return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _read(content: Content) -> Sequence[Attachment]:
+    body = content.body
+    coding = Coding.named(content.content_encoding)
+    if coding is not None and coding is not Coding.IDENTITY:
+        plain = inflate(body, coding, max_bytes=_MAX_INFLATED)
+        body = plain if isinstance(plain, bytes) else b""
+    submission = Submission(
+        body=body, content_type=content.content_type, kind=content.kind, charset=content.charset, opaque_as_text=True
+    )
+    ticket = parse_ticket(submission, Limits().softened(Mode.OFF)).ticket
+    return () if ticket is None else ticket.attachments
