@@ -62,6 +62,18 @@ async def take_in(
     )
     runs = generation_runs(named, before or 0)
     attempts = charged_attempts(named, runs)
+    standing = Standing(stamp=named.stamp, state=TicketState.QUARANTINED)
+    report = Report(
+        ticket=named.ticket,
+        kind=named.kind,
+        standing=standing,
+        attempts=attempts,
+        at=now,
+        client=named.admission.client if named.admission is not None else None,
+        detail=named.reason,
+    )
+    # Tickets before runs, as the journal does: two transactions in opposite order would wait for each other.
+    await standings.merge(transaction, [report])
     row = {**_row(named, attempts, now), "came_as": arrival.ticket, "spool_path": spool_path}
     await transaction.execute(sa.insert(items).values(**row))
     await ledger.post_history(transaction, ticket=named.ticket, kind=named.kind, runs_by_stamp=runs, at=now)
@@ -73,17 +85,6 @@ async def take_in(
         channels=channels,
         now=now,
     )
-    standing = Standing(stamp=named.stamp, state=TicketState.QUARANTINED)
-    report = Report(
-        ticket=named.ticket,
-        kind=named.kind,
-        standing=standing,
-        attempts=attempts,
-        at=now,
-        client=named.admission.client if named.admission is not None else None,
-        detail=named.reason,
-    )
-    await standings.merge(transaction, [report])
     return named.ticket
 
 

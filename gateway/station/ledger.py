@@ -120,6 +120,7 @@ async def post_history(
 async def _record(transaction: AsyncConnection, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
+    rows = sorted(rows, key=lambda row: tuple(row[name] for name in _KEY))  # in one order, or two batches may deadlock
     statement = insert(transaction.dialect.name, runs)
     new = statement.excluded
     taken = {name: new[name] for name in rows[0] if name not in _KEY}

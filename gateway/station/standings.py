@@ -35,7 +35,8 @@ class Report:
 
 async def merge(transaction: AsyncConnection, reports: Iterable[Report]) -> None:
     """Merge reports into the tickets' rows."""
-    rows = [_row(report) for report in reports]
+    # In one order, or two batches may each wait for a row that the other has; what one ticket reports keeps its turn.
+    rows = sorted((_row(report) for report in reports), key=lambda row: str(row["ticket"]))
     if rows:
         await transaction.execute(_statement(transaction.dialect.name), rows)
 
