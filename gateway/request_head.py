@@ -27,8 +27,7 @@ def takes_json(request: web.Request) -> bool:
 
 def kinds_beside(request: web.Request) -> set[str]:
     """Return every kind that is named beside the body, in the query or a header; more than one is a contradiction."""
-    named = (*request.query.getall("kind", ()), *request.headers.getall("Lazaretto-Kind", ()))
-    return {kind for kind in named if kind}
+    return {*request.query.getall("kind", ()), *request.headers.getall("Lazaretto-Kind", ())}
 
 
 def kind_beside(request: web.Request) -> str | None:

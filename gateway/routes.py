@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from gateway import answers, errors, openapi
+from gateway import answers, asyncapi, errors, openapi
 from gateway.admission import Mode, Rule
 from gateway.door import Door
+from gateway.preflight import form
 from gateway.preflight.ticket import SUPPORTED_TYPES
 from gateway.serving import expect_later, problem
 from gateway.status import Statuses
@@ -36,6 +37,7 @@ class Routes:
             web.get("/readyz", self.ready),
             web.get("/metrics", self.metrics),
             web.get("/openapi.json", self.description),
+            web.get("/asyncapi.json", self.behind),
         ]
 
     async def limits(self, _: web.Request) -> web.StreamResponse:
@@ -93,7 +95,16 @@ class Routes:
 
     async def description(self, _: web.Request) -> web.StreamResponse:
         """The description of all this."""
-        return answers.document(openapi.document())
+        return answers.document(
+            openapi.document(
+                most_attachments=form.most_attachments(self._door.limits.of(None)),
+                keys_needed=self._door.clients.needed,
+            )
+        )
+
+    async def behind(self, _: web.Request) -> web.StreamResponse:
+        """The description of what lies behind the door."""
+        return answers.document(asyncapi.document(self._door.settings.topology))
 
 
 def _told(modes: Mapping[Rule, Mode]) -> dict[str, str]:

@@ -45,7 +45,9 @@ def test_every_reference_leads_somewhere() -> None:
     references = set(_values(document, "$ref"))
 
     assert references
-    assert references <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert references <= {
+        f"#/components/{part}/{name}" for part, found in document["components"].items() for name in found
+    }
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:
