@@ -27,6 +27,8 @@ def takes_json(request: web.Request) -> bool:
 
 def kinds_beside(request: web.Request) -> set[str]:
     """Return every kind that is named beside the body, in the query or a header; more than one is a contradiction."""
+    if not request.rel_url.raw_query_string and "Lazaretto-Kind" not in request.headers:
+        return set()
     return {*request.query.getall("kind", ()), *request.headers.getall("Lazaretto-Kind", ())}
 
 

@@ -69,18 +69,20 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
         # A client that is still sending must be able to read why, and one that is too slow has had its time.
         late = answer.status == HTTPStatus.REQUEST_TIMEOUT
         answer = await answer_while_sending(request, answer, drain_seconds=0 if late else DRAIN_SECONDS)
-    logs.event(
-        log,
-        "answered",
-        logging.INFO if answer.status >= HTTPStatus.BAD_REQUEST and request.path not in _PROBES else logging.DEBUG,
-        request=request_id,
-        method=request.method,
-        path=request.path,
-        client=request.get(CLIENT),
-        address=request.get(ADDRESS),
-        status=answer.status,
-        seconds=round(time.perf_counter() - started, 4),
-    )
+    is_told = answer.status >= HTTPStatus.BAD_REQUEST and request.path not in _PROBES
+    if log.isEnabledFor(logging.INFO if is_told else logging.DEBUG):
+        logs.event(
+            log,
+            "answered",
+            logging.INFO if is_told else logging.DEBUG,
+            request=request_id,
+            method=request.method,
+            path=request.path,
+            client=request.get(CLIENT),
+            address=request.get(ADDRESS),
+            status=answer.status,
+            seconds=round(time.perf_counter() - started, 4),
+        )
     return answer
 
 

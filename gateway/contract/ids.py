@@ -17,17 +17,16 @@ TICKET_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:~-]{1,128}")
 KIND_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 UNKNOWN_KIND: Final = "unknown"
 
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The first digit of the fourth part: two bits that say which UUIDs these are, and two random ones."""
 _IDEMPOTENCY_NAMESPACE: Final = uuid.UUID("6b0d3c1e-7d0f-5c3a-9a53-1a2a7e770417")
 
 
 def uuid7() -> str:
     """Return a fresh UUIDv7: 48 bits of Unix milliseconds, then 74 random bits (RFC 9562, 5.7)."""
-    milliseconds = time.time_ns() // 1_000_000
-    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    text = f"{value:032x}"  # as uuid.UUID writes it, at a third of the cost: one request makes four
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    # Written by hand, at a quarter of what uuid.UUID costs: one request makes four.
+    digits = ((time.time_ns() // 1_000_000).to_bytes(6, "big") + os.urandom(10)).hex()
+    return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
 
 def is_ticket_id(text: str) -> bool:

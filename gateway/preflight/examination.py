@@ -46,8 +46,9 @@ def examine(
     if isinstance(verdict, Refused):
         return verdict
     reading = parse_ticket(plain, limits)
-    facts = replace(
-        facts,
+    facts = Facts(
+        bytes=facts.bytes,
+        content_type=facts.content_type,
         kind=reading.kind,
         charset=reading.charset,
         charset_source=reading.charset_source,

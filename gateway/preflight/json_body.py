@@ -156,9 +156,7 @@ class _Doubt(Exception):
 def _is_plain(body: bytes) -> bool:
     """Whether a quick look (a few microseconds for a small ticket) finds every key once and no huge integer."""
     try:
-        json.loads(
-            body.decode("utf-8"), object_pairs_hook=_each_key_once, parse_int=_short_integer, parse_float=_short_number
-        )
+        _QUICK_LOOK.decode(body.decode("utf-8"))
     except (_Doubt, ValueError, RecursionError):
         return False
     return True
@@ -177,6 +175,9 @@ def _short_integer(digits: str) -> None:
 def _short_number(number: str) -> None:
     if len(number) > LONGEST_NUMBER:
         raise _Doubt
+
+
+_QUICK_LOOK = json.JSONDecoder(object_pairs_hook=_each_key_once, parse_int=_short_integer, parse_float=_short_number)
 
 
 def _structure(body: bytes, max_depth: int) -> Violation | None:
