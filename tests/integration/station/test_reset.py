@@ -60,7 +60,8 @@ def test_reset_counts_first_and_then_gives_what_waits_a_generation_of_its_own(ho
         assert [(act["act"], act["actor"], act["reason"]) for act in shown["audit"]] == [
             ("reset", "ana", "the provider was down")
         ]
-        assert len(shown["runs"]) == begun[ticket] + 3, "its history stays"
+        failed = [run for run in shown["runs"] if run["outcome"] == "failed"]  # the drain may have released it as well
+        assert len(failed) == begun[ticket] + 3, "its history stays"
     assert {start.generation for start in house.starts(other)} == {0}
 
 
