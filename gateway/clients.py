@@ -77,7 +77,7 @@ class Clients:
         """Read the key file, all of it; raises BadKeyFile and leaves everything as it was when it has a mistake."""
         if self._path is None:
             return
-        ring, now = _read(self._path), self._clock()
+        ring, now = read_file(self._path), self._clock()
         allowances = {}
         for client, key in ring.clients.items():
             known = self._allowances.get(client)
@@ -125,7 +125,8 @@ def _allowance(known: Allowance | None, *, requests: Rate | None, size: Rate | N
     return known.refitted(requests=requests, size=size, now=now)
 
 
-def _read(path: Path) -> KeyRing:
+def read_file(path: Path) -> KeyRing:
+    """Return the keys in a file; raises BadKeyFile."""
     try:
         with path.open("rb") as file:
             found = file.read(_MAX_FILE + 1)
@@ -140,6 +141,9 @@ def _read(path: Path) -> KeyRing:
     if mode & stat.S_IWOTH:
         raise BadKeyFile([f"key file {path}: everybody may write to it, so anybody could have made these keys"])
     try:
-        return key_ring.read(text)
+        ring = key_ring.read(text)
+        if ring.callbacks and mode & stat.S_IROTH:
+            raise BadKeyFile(["everybody may read it, and it holds the secrets of callbacks"])
+        return ring
     except BadKeyFile as error:
         raise BadKeyFile([f"key file {path}: {problem}" for problem in error.problems]) from None

@@ -17,6 +17,7 @@ from typing import Final
 import orjson
 
 from gateway import api_key, key_ring
+from gateway.callback import Callback
 from gateway.contract import knobs
 from gateway.contract.ids import is_kind
 from gateway.key_ring import CLIENT_PATTERN, BadKeyFile, Key
@@ -59,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--requests", type=_rate, help="the client's quota, such as 50/s or 1000/10m")
     new.add_argument("--bytes", type=_rate, help="the client's quota of body bytes, such as 5MiB/s")
     new.add_argument("--expires", type=_expiry, help="a date such as 2027-01-31, or a time from now such as 90d")
+    new.add_argument(
+        "--callback", type=_callback, help="where its client hears of the ends of its tickets: https://..."
+    )
     new.add_argument("--metrics", action="store_true", help="it may read /metrics of a door beyond loopback")
     new.set_defaults(verb=_new)
     listing = verbs.add_parser("list", help="show the keys, by id")
@@ -79,22 +83,29 @@ def _new(chosen: argparse.Namespace, path: Path | None) -> None:
         kinds=chosen.kinds,
         requests=chosen.requests,
         bytes=chosen.bytes,
+        callback=chosen.callback,
         metrics=chosen.metrics,
         created=datetime.now(UTC).replace(microsecond=0),
         expires=chosen.expires,
     )
     if path is None:
         print(fresh.text)
+        _print_secret(key)
         print(key_ring.line(key))
-        _say(
-            "the first line is the key, shown this once; the second one belongs into the file that LAZARETTO_KEYS names"
-        )
+        _say("the first line is the key, shown this once; the last one belongs into the file that LAZARETTO_KEYS names")
         return
     with _changing(path) as lines:
         key_ring.read("\n".join([*lines, key_ring.line(key)]))
         lines.append(key_ring.line(key))
     print(fresh.text)
+    _print_secret(key)
     _say(f"key {key.id} of {key.client} is in {path}; what is printed above is shown this once")
+
+
+def _print_secret(key: Key) -> None:
+    if key.callback is not None:
+        print(key.callback.secret)
+        _say("the second line is the secret that callbacks are signed with, shown this once")
 
 
 def _list(chosen: argparse.Namespace, path: Path | None) -> None:
@@ -103,7 +114,7 @@ def _list(chosen: argparse.Namespace, path: Path | None) -> None:
     if chosen.json:
         print(orjson.dumps([_shown(key, now) for key in ring]).decode())
         return
-    columns = ("id", "client", "state", "kinds", "requests", "bytes", "metrics", "expires")
+    columns = ("id", "client", "state", "kinds", "requests", "bytes", "callback", "metrics", "expires")
     rows = [columns, *(tuple(_cell(_shown(key, now)[name]) for name in columns) for key in ring)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
     for row in rows:
@@ -132,6 +143,7 @@ def _shown(key: Key, now: float) -> dict[str, object]:
         "kinds": None if key.kinds is None else list(key.kinds),
         "requests": None if key.requests is None else str(key.requests),
         "bytes": None if key.bytes is None else str(key.bytes),
+        "callback": None if key.callback is None else key.callback.url,
         "metrics": key.metrics,
         "created": None if key.created is None else key.created.isoformat(),
         "expires": None if key.expires is None else key.expires.isoformat(),
@@ -163,6 +175,8 @@ def _changing(path: Path) -> Iterator[list[str]]:
         lines = text.splitlines()
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         yield lines
+        if key_ring.read("\n".join(lines)).callbacks:
+            mode &= ~0o007  # their secrets can sign
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".keys-", delete=False) as new:
             try:
                 new.writelines(f"{line}\n" for line in lines)
@@ -205,6 +219,13 @@ def _kinds(text: str) -> tuple[str, ...]:
 def _rate(text: str) -> Rate:
     try:
         return Rate.read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _callback(text: str) -> Callback:
+    try:
+        return Callback.new(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

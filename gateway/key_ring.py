@@ -1,4 +1,5 @@
-"""The keys that open the door, as the key file has them: one JSON object a line, hashes only.
+"""The keys that open the door, as the key file has them: one JSON object a line, hashes of keys only, and the
+secrets of callbacks, which nobody can sign with otherwise.
 
 Owns the file's form and what a key allows. Pure: reads text and makes text; a file with one mistake is refused whole.
 """
@@ -14,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.api_key import KEY_ID_PATTERN, ApiKey
+from gateway.callback import Callback
 from gateway.contract.ids import is_kind
 from gateway.quota import Rate
 
@@ -24,7 +26,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NOBODY: Final = "0" * 64
 """Compared with where an id is unknown, so that its answer takes as long as that to a wrong secret."""
 _MEMBERS: Final = frozenset(
-    {"id", "client", "sha256", "kinds", "requests", "bytes", "metrics", "created", "expires"},
+    {"id", "client", "sha256", "kinds", "requests", "bytes", "callback", "metrics", "created", "expires"},
 )
 
 
@@ -39,6 +41,8 @@ class Key:
     """Kinds of tickets it may submit; None is all."""
     requests: Rate | None = None
     bytes: Rate | None = None
+    callback: Callback | None = None
+    """Where its client wants to hear of its tickets; in all keys of a client that have one, the same address."""
     metrics: bool = False
     """Whether it may read /metrics of a door beyond loopback."""
     created: datetime | None = None
@@ -75,6 +79,15 @@ class KeyRing:
             first = self.clients.setdefault(key.client, key)
             if (first.requests, first.bytes) != (key.requests, key.bytes):
                 problems.append(f"key {key.id}: its client {key.client} has another quota in key {first.id}")
+        self.callbacks: dict[str, tuple[Callback, ...]] = {}
+        """Of each client that has one: with the secrets of all its keys, so that one can take the place of another."""
+        for key in given:
+            if key.callback is None:
+                continue
+            known = self.callbacks.get(key.client, ())
+            if known and known[0].url != key.callback.url:
+                problems.append(f"key {key.id}: its client {key.client} has another callback in another key")
+            self.callbacks[key.client] = (*known, key.callback)
         if problems:
             raise BadKeyFile(problems)
 
@@ -122,6 +135,7 @@ def line(key: Key) -> str:
         "kinds": None if key.kinds is None else list(key.kinds),
         "requests": None if key.requests is None else str(key.requests),
         "bytes": None if key.bytes is None else str(key.bytes),
+        "callback": None if key.callback is None else key.callback.written(),
         "metrics": key.metrics or None,
         "created": None if key.created is None else key.created.isoformat(),
         "expires": None if key.expires is None else key.expires.isoformat(),
@@ -147,6 +161,7 @@ def _key(value: object) -> Key:
         kinds=_kinds(value),
         requests=_rate(value, "requests"),
         bytes=_rate(value, "bytes"),
+        callback=_callback(value),
         metrics=bool(metrics),
         created=_moment(value, "created"),
         expires=_moment(value, "expires"),
@@ -177,6 +192,15 @@ def _rate(value: Mapping[str, object], name: str) -> Rate | None:
         return Rate.read(str(text))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def _callback(value: Mapping[str, object]) -> Callback | None:
+    if value.get("callback") is None:
+        return None
+    try:
+        return Callback.read(value["callback"])
+    except ValueError as error:
+        raise ValueError(f"callback: {error}") from error
 
 
 def _moment(value: Mapping[str, object], name: str) -> datetime | None:

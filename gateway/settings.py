@@ -207,6 +207,15 @@ class StationSettings(_Shared):
     desk_url: WebAddress = Field(
         default="", description="the desk's address as reviewers reach it; empty: http://<desk>"
     )
+    keys: Path | None = Field(
+        default=None, description="the doors' file of API keys, which also names the clients' callbacks"
+    )
+    callback_private: Switch = Field(
+        default=False, description="on: callbacks may go to private addresses, and in clear"
+    )
+    callback_patience: Seconds = Field(
+        default=86_400.0, gt=0, description="time for a client to take a callback; after a last try it is dead"
+    )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     refusal_window: Seconds = Field(
         default=300.0,

@@ -26,6 +26,8 @@ NAMES: Final = frozenset(
         "breaker_pause_cap",
         "breaker_within",
         "broker_url",
+        "callback_patience",
+        "callback_private",
         "config",
         "confirm_deadline",
         "convict_in_isolation",

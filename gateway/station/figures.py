@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, items, notices, refusal_counts, spooled
+from gateway.station.tables import alerts, audit, callbacks, items, notices, refusal_counts, spooled
 
 _REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "not_sent"}
 
@@ -35,6 +35,9 @@ class Figures:
     spooled: int
     refusals: Sequence[Any] = ()
     surges: Sequence[Any] = ()
+    callbacks: Sequence[Any] = ((0, 0, 0),)
+    """Sent, dead, and tries that failed."""
+    callback_lag_seconds: float = 0.0
 
 
 async def count(store: Store) -> Figures:
@@ -53,6 +56,13 @@ async def count(store: Store) -> Figures:
         owed = await transaction.scalar(
             sa.select(sa.func.min(alerts.c.created_at)).filter_by(sent_at=None, retired_at=None)
         )
+        open_callback = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
+        untold = await transaction.scalar(sa.select(sa.func.min(callbacks.c.created_at)).where(open_callback))
+        told = sa.select(
+            sa.func.count(callbacks.c.sent_at),
+            sa.func.count(callbacks.c.dead_at),
+            sa.func.coalesce(sa.func.sum(callbacks.c.tries), 0) - sa.func.count(callbacks.c.sent_at),
+        )
         return Figures(
             quarantined=await rows(sa.select(*by_reason, number).group_by(*by_reason)),
             by_state=await rows(sa.select(items.c.state, number).group_by(items.c.state)),
@@ -70,6 +80,8 @@ async def count(store: Store) -> Figures:
                 .group_by(notices.c.subject)
             ),
             spooled=await transaction.scalar(sa.select(number).select_from(spooled)) or 0,
+            callbacks=(await transaction.execute(told)).all(),
+            callback_lag_seconds=0.0 if untold is None else max(0.0, now - untold),
         )
 
 
@@ -109,6 +121,14 @@ class _Counted(Collector):
                 sent.add_metric([channel, result], number)
         lag = GaugeMetricFamily("lazaretto_alert_lag_seconds", "Age of the oldest alert that is still owed.")
         lag.add_metric([], figures.lag_seconds)
+        ((sent_callbacks, dead, failed),) = figures.callbacks
+        called = CounterMetricFamily(
+            "lazaretto_callbacks", "Callbacks sent, given up, and tries that failed.", labels=["result"]
+        )
+        for result, count in (("sent", sent_callbacks), ("dead", dead), ("failed", failed)):
+            called.add_metric([result], count)
+        call_lag = GaugeMetricFamily("lazaretto_callback_lag_seconds", "Age of the oldest callback that is still owed.")
+        call_lag.add_metric([], figures.callback_lag_seconds)
         spool = GaugeMetricFamily("lazaretto_spooled_messages", "Raw files of messages that could not be stored.")
         spool.add_metric([], figures.spooled)
         refused = CounterMetricFamily("lazaretto_refusals", "Refusals on record, by rule.", labels=["rule"])
@@ -119,4 +139,4 @@ class _Counted(Collector):
         )
         for rule, number in figures.surges:
             surged.add_metric([rule], number)
-        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged]
+        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged, called, call_lag]

@@ -21,7 +21,9 @@ from gateway import broker
 from gateway.contract.logs import event
 from gateway.settings import StationSettings
 from gateway.station import amqp, apprise_channel
+from gateway.station.addressees import Addressees
 from gateway.station.channels import Channel, ExchangeChannel, LogChannel
+from gateway.station.courier import Courier
 from gateway.station.desk import routes
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
@@ -31,6 +33,7 @@ from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
+from gateway.station.webhook import Post
 
 PROBE: Final = 2.0
 """Seconds between two tries to write to the store, for readiness."""
@@ -64,6 +67,10 @@ async def serve(settings: StationSettings) -> None:
             vitals=vitals,
         )
         outbox = Outbox(store=store, channels=channels, desk=settings.desk_link)
+        courier = Courier(
+            store=store, post=Post(private=settings.callback_private), patience=settings.callback_patience
+        )
+        addressees = Addressees(settings.keys, courier.know)
         watch = RefusalWatch(
             store=store, channels=[channel.name for channel in channels], threshold=settings.refusal_threshold
         )
@@ -72,6 +79,8 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(keeper.run(stop, connection)),
                 group.create_task(outbox.run(stop)),
                 group.create_task(watch.run(stop)),
+                group.create_task(addressees.run(stop)),
+                group.create_task(courier.run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

@@ -1,8 +1,10 @@
 """Where tickets stand: the merge of P18 as one SQL statement.
 
-Owns the table `tickets`. Reports may arrive in any order and more than once; the row that results is the same.
+Owns the table `tickets`, and tells `gateway.station.callbacks` what was merged into it. Reports may arrive in any order
+and more than once; the row that results is the same.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +14,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.ids import UNKNOWN_KIND
-from gateway.contract.outcomes import RANK, Standing
-from gateway.station.tables import storable, tickets
+from gateway.contract.outcomes import RANK, Standing, TicketState
+from gateway.station.callbacks import owe
+from gateway.station.tables import callbacks, storable, tickets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,10 @@ async def merge(transaction: AsyncConnection, reports: Iterable[Report]) -> None
     # In one order, or two batches may each wait for a row that the other has; what one ticket reports keeps its turn.
     rows = sorted((_row(report) for report in reports), key=lambda row: str(row["ticket"]))
     if rows:
-        await transaction.execute(_statement(transaction.dialect.name), rows)
+        dialect = transaction.dialect.name
+        await transaction.execute(_statement(dialect), rows)
+        told = [(str(row["ticket"]), row["generation"], TicketState(row["state"])) for row in rows]
+        await owe(transaction, told, insert(dialect, callbacks), time.time())
 
 
 def insert(dialect: str, table: sa.Table) -> Any:
@@ -46,7 +52,7 @@ def insert(dialect: str, table: sa.Table) -> Any:
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
-def _row(report: Report) -> dict[str, object]:
+def _row(report: Report) -> dict[str, Any]:
     stamp = report.standing.stamp
     return {
         "ticket": storable(report.ticket),

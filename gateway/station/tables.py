@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from gateway.contract.text import printable
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Raised with every change of the tables; a store of another version is refused, never guessed at."""
 UPGRADABLE_FROM: Final = 2
 """From this version on, every change has only added tables: such a store gets those that it lacks."""
@@ -264,6 +264,37 @@ submissions: Final = Table(
     Index("submissions_by_expiry", "expires_at"),
 )
 """What doors took in under a key or an id of the client's own. `status` is there once the broker has it."""
+
+
+callback_clients: Final = Table(
+    "callback_clients",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("url", Text, nullable=False),
+)
+"""Who has a callback, as the station that serves read it last; the secrets stay in the key file."""
+
+callbacks: Final = Table(
+    "callbacks",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("ticket", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("sent_at", Float),
+    Column("dead_at", Float),
+    Column("last_error", Text),
+    UniqueConstraint("ticket", "generation", "state"),
+    Index("callbacks_due", "client", "sent_at", "dead_at", "due_at"),
+)
+"""What clients are told of their tickets, written in the transaction that makes it true. `dead_at` marks what a client
+has not taken for too long."""
 
 
 def storable(text: str | None) -> str | None:

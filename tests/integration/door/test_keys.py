@@ -314,6 +314,27 @@ async def test_a_key_made_on_the_command_line_opens_a_running_door_until_it_is_r
     assert _keys_command(keys.path, "revoke", shown["id"]).returncode == 1
 
 
+def test_the_secret_of_a_callback_is_printed_once_and_not_readable_for_everybody(tmp_path: Path) -> None:
+    path = tmp_path / "keys.jsonl"
+    assert _keys_command(path, "new", "--client", "other").returncode == 0
+    assert path.stat().st_mode & 0o004
+
+    made = _keys_command(path, "new", "--client", "acme", "--callback", "https://acme.example/hooks")
+
+    assert made.returncode == 0, made.stderr
+    key, secret = made.stdout.split()
+    assert key.startswith("lz_")
+    assert secret.startswith("whsec_")
+    assert not path.stat().st_mode & 0o007
+    for listed in (_keys_command(path, "list"), _keys_command(path, "list", "--json")):
+        assert "https://acme.example/hooks" in listed.stdout
+        assert secret not in listed.stdout
+    for wrong in ("ftp://acme.example/", "https://user@acme.example/", "https:///hooks", "acme.example"):
+        assert _keys_command(path, "new", "--client", "acme", "--callback", wrong).returncode == 2
+    other = _keys_command(path, "new", "--client", "acme", "--callback", "https://elsewhere.example/")
+    assert (other.returncode, "another callback" in other.stderr) == (2, True)
+
+
 def test_a_mistake_on_the_command_line_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     assert _keys_command(path, "new", "--client", "acme", "--requests", "5/s").returncode == 0
