@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup up test soak demo bench fuzz check coverage format lock
+.PHONY: help setup setup-tests up test soak demo bench fuzz check coverage format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -9,13 +9,16 @@ help: ## say what there is
 setup: ## create .venv with the pinned dependencies, install RabbitMQ if it is missing
 	@scripts/setup
 
+setup-tests:
+	@scripts/setup tests
+
 up: setup ## run broker, door, station and two consumers in the foreground; Ctrl-C stops them
 	@$(PYTHON_BIN)/python -m scripts.up
 
 # One file stays in one process, which has a broker of its own; most of a test's time is waiting.
 PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
-test: setup ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
+test: setup-tests ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
 	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 soak: setup ## two hundred repetitions of one killer among good tickets while workers and nodes are killed; ARGS="--seed 7"
@@ -46,7 +49,7 @@ check: setup ## format, lint, types, dead code, architecture
 # Rules that decide about tickets, and nothing but decide: every branch of them is tried by unit tests alone.
 PURE = breaker claim evidence fleet forbearance isolation judgement patience policy records recycle storm suspicion verdict
 
-coverage: setup ## every branch of the pure rules is tried
+coverage: setup-tests ## every branch of the pure rules is tried
 	$(PYTHON_BIN)/coverage erase
 	$(PYTHON_BIN)/coverage run -m pytest -q tests/unit/consumer \
 		--deselect tests/unit/consumer/test_fence.py --deselect tests/unit/consumer/test_spend_on_record.py \

@@ -264,9 +264,10 @@ def hear(trial: Trial, record: Spend | Progress | Measured) -> None:
             trial.progress = clip(text, _MAX_DETAIL)
         case Spend(tokens=tokens, usd=usd):
             trial.spent += Spent(tokens=tokens, usd=usd)
+        case Measured() if trial.order.examine:
+            trial.measured = record
         case Measured():
-            if trial.order.examine:  # else the door has measured, and a worker knows nothing better
-                trial.measured = record
+            return  # the door has measured, and a worker knows nothing better
         case _:
             assert_never(record)
 
