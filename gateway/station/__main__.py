@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import io
 import sys
+import threading
 
 import sqlalchemy as sa
 
@@ -43,6 +44,7 @@ def main() -> int:
         print("settings are not valid:", *error.problems, sep="\n", file=sys.stderr)
         return _USAGE
     logs.configure(settings.log)
+    threading.excepthook = _unless_late
     try:
         return asyncio.run(_run(arguments, settings))
     except ChannelUnusable as error:
@@ -72,6 +74,12 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
     else:
         await service.serve(settings)
     return 0
+
+
+def _unless_late(told: threading.ExceptHookArgs) -> None:
+    """Say nothing of a database's thread that ends after the loop did: what it had to tell, nobody waits for."""
+    if not (told.exc_type is RuntimeError and str(told.exc_value) == "Event loop is closed"):
+        threading.__excepthook__(told)
 
 
 if __name__ == "__main__":
