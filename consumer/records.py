@@ -13,7 +13,12 @@ from gateway.contract.topology import Lane
 
 
 def record(name: EventName, envelope: Envelope, data: Mapping[str, Any], *, node: str, at: float) -> Event:
-    """Return one event about an item under its stamp; `at` in Unix seconds."""
+    """Return one event about an item under its stamp; `at` in Unix seconds.
+
+    It names the item's client: a door that was killed may never have told whose ticket it accepted.
+    """
+    admission = envelope.admission
+    owner = {"client": admission.client} if admission is not None and admission.client else {}
     return Event(
         event=name,
         at=at,
@@ -22,7 +27,7 @@ def record(name: EventName, envelope: Envelope, data: Mapping[str, Any], *, node
         node=node,
         stamp=envelope.stamp,
         crashes=envelope.crashes,
-        data=data,
+        data={**data, **owner},
     )
 
 

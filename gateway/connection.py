@@ -110,6 +110,9 @@ class _Connection(RequestHandler):
         reading_head = self._body.is_eof()
         queued = len(self._messages)
         super().data_received(data)
+        if self._upgraded:
+            # No other protocol is spoken here, and what follows would be parsed past `_look_at`: it is never read.
+            self._message_tail, self._close = b"", True
         if len(self._messages) > queued:
             self._head = 0
             self._look_at(queued)

@@ -85,6 +85,8 @@ class Bucket:
 
     def refitted(self, rate: Rate, now: float) -> "Bucket":
         """Return a bucket of another rate that holds no more than this one: a new key file is no new allowance."""
+        if rate == self.rate:
+            return self  # to the fraction: a file that changes often would take the slow ones all they gain
         bucket = Bucket(rate, now=now)
         bucket.drain(max(0, rate.amount - int(self.left(now))), now)
         return bucket

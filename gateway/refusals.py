@@ -130,11 +130,21 @@ def facts_document(refusal: Refusal, limits: Limits) -> dict[str, Any]:
 
 
 def fingerprint(body: bytes, content_type: str | None) -> str:
-    """Return a digest by which a body is known again when it is sent again.
+    """Return a digest by which a body is known again when it is sent again, and never another that reads differently.
 
-    Clients draw a new boundary for each multipart body, so it does not count.
+    Clients draw a new boundary for each multipart body: it does not count where it parts, and counts everywhere else.
     """
     media_type = parse_media_type(content_type or "")
-    boundary = media_type.parameters.get("boundary", "") if media_type is not None else ""
-    plain = body.replace(boundary.encode("utf-8", "surrogatepass"), b"") if boundary else body
-    return hashlib.sha256(plain).hexdigest()
+    pieces: list[bytes] = []
+    if media_type is not None:
+        others = sorted((name, value) for name, value in media_type.parameters.items() if name != "boundary")
+        pieces.append(repr((media_type.essence, others)).encode())
+    boundary = "" if media_type is None else media_type.parameters.get("boundary", "")
+    if boundary and media_type is not None and media_type.essence.startswith("multipart/"):
+        pieces += (b"\r\n" + body).split(b"\r\n--" + boundary.encode())
+    else:
+        pieces.append(body)
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(len(piece).to_bytes(8, "big") + piece)
+    return digest.hexdigest()

@@ -36,6 +36,8 @@ _YOUNG: Final = 10.0
 """Seconds; who dies younger waits longer for a successor."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+_MOST_DOUBLINGS: Final = 10
+"""Enough for the longest pause; a place can die young for a whole night, and powers beyond 1023 are no float."""
 _BEYOND_THE_GRACE: Final = 5.0
 """Seconds that a process may take to end beyond its grace, before it is killed."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -150,7 +152,15 @@ class Supervisor:
     def _fill(self) -> None:
         for process in self._processes:
             if not process.pid and self._end is None and time.monotonic() >= process.due:
-                self._start(process)
+                try:
+                    self._start(process)
+                except OSError as error:  # a full disk, no more processes: the others serve on
+                    if not self._ever_opened:
+                        raise
+                    pause = self._put_off(process)
+                    logs.event(
+                        log, "door_process_not_begun", logging.ERROR, place=process.place, error=error, again_in=pause
+                    )
         self._alive.set(sum(1 for process in self._processes if process.pid))
 
     def _start(self, process: _Process) -> None:
@@ -159,11 +169,16 @@ class Supervisor:
         supervisor = os.getpid()
         # No signal may find a child that still has the handlers, and the pipe, of its parent.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        pid = os.fork()
-        if pid == 0:
-            self._become(process, supervisor, told)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        os.close(told)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become(process, supervisor, told)
+        except OSError:
+            os.close(opening)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            os.close(told)
         process.pid, process.since, process.opening, process.opened = pid, time.monotonic(), opening, False
         self._standing.put(process.place, pid, ready=False)
         self._selector.register(opening, selectors.EVENT_READ, process)
@@ -174,7 +189,8 @@ class Supervisor:
         try:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
+                # At a hang-up it would die where it has read nothing yet; it reads everything when it begins.
+                signal.signal(number, signal.SIG_IGN if number is signal.SIGHUP else signal.SIG_DFL)
             self._selector.close()
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
             if os.getppid() != supervisor:  # which died before it could be said
@@ -208,6 +224,13 @@ class Supervisor:
             os.close(process.opening)
             process.opening = -1
 
+    def _put_off(self, process: _Process) -> float:
+        """Have a place wait for its next process, longer each time in a row; return for how many seconds."""
+        process.deaths += 1
+        pause: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(process.deaths - 1, _MOST_DOUBLINGS))
+        process.due = time.monotonic() + pause
+        return pause
+
     def _reap(self) -> None:
         for process in self._processes:
             if process.pid:
@@ -229,9 +252,11 @@ class Supervisor:
             for each in self._processes:
                 _signal(each, signal.SIGTERM)
             raise NoProcess(code if code > 0 else OUR_BUG)
-        process.deaths = process.deaths + 1 if age < _YOUNG else 0
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (process.deaths - 1)) if process.deaths else 0.0
-        process.due = now + pause
+        process.due, pause = now, 0.0
+        if age < _YOUNG:
+            pause = self._put_off(process)
+        else:
+            process.deaths = 0
         self._restarts.inc()
         logs.event(log, "door_process_died", logging.ERROR, pid=pid, place=process.place, code=code, again_in=pause)
 

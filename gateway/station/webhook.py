@@ -18,6 +18,7 @@ from gateway.callback import Callback, signature
 DEADLINE: Final = 10.0
 CONTENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 _TAKEN: Final = range(200, 300)
+_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -92,4 +93,6 @@ def _is_public(text: str) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
         if inner is not None:
             return _is_public(str(inner))
+        if address not in _GLOBAL_UNICAST:  # site-local, IPv4-compatible, translated, local NAT64: "global" to Python
+            return False
     return address.is_global and not address.is_multicast

@@ -85,6 +85,28 @@ async def test_ambiguous_framing_behind_a_good_request_is_no_request(door: Runni
     assert await door.queued() == statuses(received).count(202)
 
 
+UPGRADE = (b"Connection: upgrade", b"Upgrade: websocket")
+
+
+@pytest.mark.parametrize("name", ["another coding before chunked", "TE in HTTP/1.0", "HTTP/1.2"])
+async def test_what_follows_a_wish_for_another_protocol_is_never_read(door: RunningDoor, name: str) -> None:
+    received = exchange(door, post(*UPGRADE, LENGTH, body=b"hello") + AMBIGUOUS[name] + GOOD)
+
+    assert statuses(received) in ([202], [400]), received
+    assert await door.queued() == statuses(received).count(202)
+
+
+async def test_a_wish_for_another_protocol_is_ignored_however_its_request_arrives(door: RunningDoor) -> None:
+    with socket.create_connection(door.host_port, timeout=WITHIN) as line:
+        line.sendall(post(*UPGRADE, CHUNKED, body=b"5\r\nhello\r\n"))
+        await soon(lambda: _is(door, "lazaretto_inflight_bytes", 5.0))
+        line.sendall(b"0\r\n\r\n")
+        received = read_to_end(line)
+
+    assert statuses(received) == [202], received
+    assert await door.queued() == 1
+
+
 async def test_a_good_request_is_answered_before_the_bad_one_that_follows_it(door: RunningDoor) -> None:
     with socket.create_connection(door.host_port, timeout=WITHIN) as line:
         line.sendall(GOOD)

@@ -72,6 +72,21 @@ async def test_what_one_process_has_accepted_every_process_knows_and_counts(crow
     assert len(busy) == WORKERS
 
 
+async def test_who_cannot_be_replaced_on_a_full_disk_leaves_the_others_open_until_there_is_room(
+    crowd: RunningDoor,
+) -> None:
+    supervisor = psutil.Process(crowd.program.pid)
+    room = supervisor.rlimit(psutil.RLIMIT_FSIZE)
+    supervisor.rlimit(psutil.RLIMIT_FSIZE, (900_000, room[1]))  # the log has room
+    _workers(crowd.program)[0].kill()
+    await asyncio.to_thread(crowd.program.wait_for_log, "door_process_not_begun", WITHIN)
+    async with RunningDoor(crowd.program, crowd.url, crowd.broker_url, crowd.topology.prefix) as client:
+        assert (await client.submit()).status == 202
+
+    supervisor.rlimit(psutil.RLIMIT_FSIZE, room)
+    await soon(lambda: _all_ready(crowd), WITHIN)
+
+
 async def test_a_killed_process_is_replaced_and_its_counters_stay(crowd: RunningDoor) -> None:
     for _ in range(9):
         async with RunningDoor(crowd.program, crowd.url, crowd.broker_url, crowd.topology.prefix) as client:

@@ -96,6 +96,27 @@ def test_a_refusal_is_let_in_anyway_when_its_client_sends_it_again_marked_isolat
     assert other.status == 422, "the pass is for one body"
 
 
+def test_a_pass_lets_in_no_other_body_that_hides_its_difference_in_a_boundary(house: House) -> None:
+    plain = json.dumps({"kind": "good", "body": LONG}).encode()
+    request = _refused(house, plain, "application/json")
+    done = house.command("rejections", "admit", request, "--by", "eva", "--reason", "a good customer", "--json")
+    assert done.returncode == 0, done.stderr
+
+    def let_in() -> Answer | None:
+        answer = _send(house, plain, "application/json")
+        return answer if answer.status == 202 else None
+
+    answer = eventually(let_in, 20.0, saying="the door knows of the pass")
+    assert answer is not None
+    assert answer.body["id"] == json.loads(done.stdout)["id"]
+    for number in range(3):
+        hidden = f'"id":"again-{number}",'
+        boundary = hidden.replace('"', '\\"')
+        sent = plain.replace(b"{", b"{" + hidden.encode(), 1)
+        other = _send(house, sent, f'application/json; boundary="{boundary}"')
+        assert other.status == 422, other
+
+
 def test_what_is_no_ticket_is_not_let_in_and_the_command_says_why(house: House) -> None:
     request = _refused(house, b"a\0b", "text/plain")
     done = house.command("rejections", "admit", request, "--by", "eva", "--reason", "please")
