@@ -86,6 +86,7 @@ class Repetitions:
 
     async def run(self) -> None:
         """Carry out what is asked, and forget what is over, until cancelled."""
+        await self._states.looked()  # a door is open sooner than its store: what comes in between waits, and is no 503
         forget_at = 0.0
         while True:
             try:

@@ -48,6 +48,10 @@ class States:
         """Tell whether the store answered a moment ago."""
         return not self._failing and time.monotonic() - self._seen_at < _BLIND_AFTER
 
+    async def looked(self) -> None:
+        """Return once it is known whether the store can be opened."""
+        await self._looked.wait()
+
     async def run(self) -> None:
         """Open the store as soon as that can be done, and see every few seconds whether it answers."""
         while True:

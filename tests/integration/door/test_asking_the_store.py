@@ -65,6 +65,22 @@ async def test_a_store_that_hangs_is_given_up_and_asked_again(postgresql: Postgr
         assert await soon(claimed, 20)
 
 
+async def test_what_is_asked_before_it_is_known_whether_there_is_a_store_waits_for_that(store_url: str) -> None:
+    states = States(store_url)
+    repetitions = Repetitions(states, lease=60, keep=3600)
+    asking = asyncio.create_task(repetitions.run())
+    claim = asyncio.create_task(repetitions.claim("early", "d"))
+    await asyncio.wait({claim}, timeout=0.05)  # time enough to be told that there is none
+    looking = asyncio.create_task(states.run())
+    try:
+        assert (await claim)[1] == Claimed()
+    finally:
+        for task in (asking, looking):
+            task.cancel()
+        await asyncio.gather(asking, looking, return_exceptions=True)
+        await states.close()
+
+
 async def test_many_at_once_share_their_transactions(store_url: str) -> None:
     async with _asking(store_url) as (repetitions, _):
         claims = await asyncio.gather(*(repetitions.claim(f"ticket-{number}", "d") for number in range(300)))
