@@ -4,7 +4,6 @@ Owns the reading of the key file and one allowance for each client in it, so tha
 no HTTP. Without a file everybody is the client `anonymous`, who may do all.
 """
 
-import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from gateway import api_key, key_ring
+from gateway import api_key, key_file, key_ring
 from gateway.body import Hold
 from gateway.key_ring import ANONYMOUS, BadKeyFile, Key, KeyRing
 from gateway.quota import Allowance, Exceeded, Rate
 
-_MAX_FILE: Final = 64 << 20
 _SCHEME: Final = "bearer "
 
 
@@ -127,22 +125,10 @@ def _allowance(known: Allowance | None, *, requests: Rate | None, size: Rate | N
 
 def read_file(path: Path) -> KeyRing:
     """Return the keys in a file; raises BadKeyFile."""
-    try:
-        with path.open("rb") as file:
-            found = file.read(_MAX_FILE + 1)
-            mode = stat.S_IMODE(path.stat().st_mode)
-        if len(found) > _MAX_FILE:
-            raise BadKeyFile([f"key file {path}: larger than {_MAX_FILE} bytes"])
-        text = found.decode("utf-8")
-    except OSError as error:
-        raise BadKeyFile([f"key file {path}: {error.strerror or error}"]) from error
-    except UnicodeDecodeError as error:
-        raise BadKeyFile([f"key file {path}: no UTF-8 at byte {error.start}"]) from None
-    if mode & stat.S_IWOTH:
-        raise BadKeyFile([f"key file {path}: everybody may write to it, so anybody could have made these keys"])
+    text, exposed = key_file.read_text(path)
     try:
         ring = key_ring.read(text)
-        if ring.callbacks and mode & stat.S_IROTH:
+        if ring.callbacks and exposed:
             raise BadKeyFile(["everybody may read it, and it holds the secrets of callbacks"])
         return ring
     except BadKeyFile as error:

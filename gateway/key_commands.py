@@ -1,22 +1,19 @@
 """`python -m gateway keys`: make, list and revoke API keys.
 
-Owns changes to the key file: one at a time, whole or not at all. A key's text is printed once and kept nowhere.
+Owns its verbs and what they print. A key's text is printed once and kept nowhere.
 """
 
 import argparse
-import contextlib
-import fcntl
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import orjson
 
-from gateway import api_key, key_ring
+from gateway import api_key, key_file, key_ring
 from gateway.callback import Callback
 from gateway.contract import knobs
 from gateway.contract.ids import is_kind
@@ -59,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--kinds", type=_kinds, help="kinds of tickets it may submit, comma separated; default: all")
     new.add_argument("--requests", type=_rate, help="the client's quota, such as 50/s or 1000/10m")
     new.add_argument("--bytes", type=_rate, help="the client's quota of body bytes, such as 5MiB/s")
-    new.add_argument("--expires", type=_expiry, help="a date such as 2027-01-31, or a time from now such as 90d")
+    new.add_argument("--expires", type=expiry, help="a date such as 2027-01-31, or a time from now such as 90d")
     new.add_argument(
         "--callback", type=_callback, help="where its client hears of the ends of its tickets: https://..."
     )
@@ -94,7 +91,7 @@ def _new(chosen: argparse.Namespace, path: Path | None) -> None:
         print(key_ring.line(key))
         _say("the first line is the key, shown this once; the last one belongs into the file that LAZARETTO_KEYS names")
         return
-    with _changing(path) as lines:
+    with key_file.changing(path, _holds_secrets) as lines:
         key_ring.read("\n".join([*lines, key_ring.line(key)]))
         lines.append(key_ring.line(key))
     print(fresh.text)
@@ -123,7 +120,7 @@ def _list(chosen: argparse.Namespace, path: Path | None) -> None:
 
 def _revoke(chosen: argparse.Namespace, path: Path | None) -> None:
     name = chosen.id.removeprefix("lz_").partition("_")[0]
-    with _changing(_named(path)) as lines:
+    with key_file.changing(_named(path), _holds_secrets) as lines:
         left = [line for line in lines if not (key_ring.is_entry(line) and _has_id(line, name))]
         if len(left) == len(lines):
             raise Refused(f"no key {name} in {path}")
@@ -162,34 +159,8 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-@contextlib.contextmanager
-def _changing(path: Path) -> Iterator[list[str]]:
-    """Give the file's lines to be changed, and put them in its place at once; nobody else changes it meanwhile."""
-    path = path.resolve()  # a link stays one
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        text = path.read_text("utf-8") if path.exists() else ""
-        key_ring.read(text)  # a file with a mistake is mended by hand, not made worse
-        lines = text.splitlines()
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        yield lines
-        if key_ring.read("\n".join(lines)).callbacks:
-            mode &= ~0o007  # their secrets can sign
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".keys-", delete=False) as new:
-            try:
-                new.writelines(f"{line}\n" for line in lines)
-                new.flush()
-                os.fchmod(new.fileno(), mode)
-                os.fsync(new.fileno())
-                Path(new.name).replace(path)
-            except BaseException:
-                Path(new.name).unlink(missing_ok=True)
-                raise
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _holds_secrets(text: str) -> bool:
+    return bool(key_ring.read(text).callbacks)  # what they hold can sign
 
 
 def _configured() -> Path | None:
@@ -230,7 +201,8 @@ def _callback(text: str) -> Callback:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _expiry(text: str) -> datetime:
+def expiry(text: str) -> datetime:
+    """Read when a key ends, as an argument has it; raises ArgumentTypeError."""
     try:
         return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=knobs.duration(text))
     except ValueError:

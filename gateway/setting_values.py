@@ -38,6 +38,11 @@ class Address(NamedTuple):
         except ValueError:
             return False
 
+    @property
+    def is_everywhere(self) -> bool:
+        """Tell whether it stands for all addresses of this machine."""
+        return self.host in {"0.0.0.0", "::"}  # noqa: S104 - read, not listened on
+
 
 def _address(value: object) -> object:
     if not isinstance(value, str):

@@ -39,6 +39,7 @@ from gateway.station.surge import Threshold
 MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
 """What every supported broker takes in one message (16 MiB since 4.0), less room for the envelope (D07)."""
 _PREFIX: Final = re.compile(knobs.PREFIX_PATTERN)
+_HEADER: Final = r"^[A-Za-z0-9-]{0,64}$"
 
 
 class SettingsError(ValueError):
@@ -207,6 +208,30 @@ class StationSettings(_Shared):
     desk_url: WebAddress = Field(
         default="", description="the desk's address as reviewers reach it; empty: http://<desk>"
     )
+    desk_keys: Path | None = Field(
+        default=None,
+        description="file of the keys of people at the desk, made by `python -m gateway.station keys`; empty: nobody is"
+        " asked for one",
+    )
+    desk_user: str = Field(
+        default="",
+        max_length=64,
+        description="who acts at a desk that asks for no key; empty: its forms ask for a name",
+    )
+    desk_session: Seconds = Field(default=43_200.0, ge=60, description="time from signing in to being asked again")
+    desk_user_header: str = Field(
+        default="",
+        pattern=_HEADER,
+        description="header in which a proxy names who asks, such as X-Forwarded-User; empty: no proxy is believed",
+    )
+    desk_groups_header: str = Field(
+        default="X-Forwarded-Groups",
+        pattern=_HEADER,
+        description="header in which that proxy lists the person's groups: lazaretto-reader, -reviewer, -admin count",
+    )
+    desk_proxies: Proxies = Field(
+        default=(), description="addresses and CIDR ranges of the proxies whose word on who asks is believed"
+    )
     keys: Path | None = Field(
         default=None, description="the doors' file of API keys, which also names the clients' callbacks"
     )
@@ -240,10 +265,21 @@ class StationSettings(_Shared):
 
     @model_validator(mode="after")
     def _check_desk(self) -> Self:
-        if not self.desk.is_loopback:
-            raise ValueError(
-                f"LAZARETTO_DESK: {self.desk} is reachable from other machines and the desk knows no users yet"
+        problems = []
+        if not self.desk.is_loopback and self.desk_keys is None and not self.desk_user_header:
+            problems.append(
+                f"LAZARETTO_DESK: {self.desk} is reachable from other machines and the desk would ask nobody who he is;"
+                " name a file of keys in LAZARETTO_DESK_KEYS (make one with `python -m gateway.station keys new`) or a"
+                " proxy's header in LAZARETTO_DESK_USER_HEADER, or listen on 127.0.0.1"
             )
+        if not self.desk.is_loopback and self.desk.is_everywhere and not self.desk_url:
+            problems.append(
+                f"LAZARETTO_DESK_URL: {self.desk} is no address that anybody can ask for; say how reviewers reach it"
+            )
+        if bool(self.desk_user_header) != bool(self.desk_proxies):
+            problems.append("LAZARETTO_DESK_USER_HEADER, LAZARETTO_DESK_PROXIES: set both or none")
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
 

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from gateway.broker import BrokerUnreachable, TopologyConflict
 from gateway.contract import logs
+from gateway.key_ring import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, help_text, load
-from gateway.station import command_line
+from gateway.station import command_line, keys_verb
 from gateway.station.apprise_channel import ChannelUnusable
 from gateway.station.store import StoreVersion
 
@@ -35,6 +36,7 @@ def main() -> int:
     serving = verbs.add_parser("serve", help="take items in, send alerts, offer the desk")
     serving.add_argument("--check", action="store_true", help="try store, broker, topology and alert URLs, and exit")
     command_line.add_verbs(verbs)
+    keys_verb.add_arguments(verbs.add_parser("keys", help="make, list and revoke the keys of people at the desk"))
     arguments = parser.parse_args()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # tickets come in every script, terminals do not
@@ -43,12 +45,17 @@ def main() -> int:
     except SettingsError as error:
         print("settings are not valid:", *error.problems, sep="\n", file=sys.stderr)
         return _USAGE
+    if arguments.verb == "keys":
+        return keys_verb.run(arguments, settings.desk_keys)
     logs.configure(settings.log)
     threading.excepthook = _unless_late
     try:
         return asyncio.run(_run(arguments, settings))
     except ChannelUnusable as error:
         print(f"LAZARETTO_ALERT_URLS: {error}", file=sys.stderr)
+        return _USAGE
+    except BadKeyFile as error:
+        print("LAZARETTO_DESK_KEYS:", *error.problems, sep="\n", file=sys.stderr)
         return _USAGE
     except StoreVersion as error:
         print(error, file=sys.stderr)

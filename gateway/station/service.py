@@ -25,6 +25,8 @@ from gateway.station.addressees import Addressees
 from gateway.station.channels import Channel, ExchangeChannel, LogChannel
 from gateway.station.courier import Courier
 from gateway.station.desk import routes
+from gateway.station.desk.doorkeeper import Doorkeeper
+from gateway.station.identity import Role
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
 from gateway.station.pauses import pause
@@ -107,6 +109,7 @@ async def check(settings: StationSettings) -> list[str]:
         new = await broker.declare(connection, settings.topology)
         return [
             f"store     {store.dialect}, {'writable' if writable else 'NOT WRITABLE'}",
+            f"desk      {_asked(settings)}",
             f"broker    {broker.version(connection)}",
             f"topology  prefix {settings.prefix}, {len(settings.topology.queues())} queues, {len(new)} of them new",
             f"alerts    {', '.join(channel.name for channel in channels)}",
@@ -119,6 +122,13 @@ async def check(settings: StationSettings) -> list[str]:
 def _channels(settings: StationSettings, sender: Sender) -> list[Channel]:
     foreign = apprise_channel.channels(settings.alert_urls)
     return [LogChannel(), ExchangeChannel(sender, settings.topology), *foreign]
+
+
+def _asked(settings: StationSettings) -> str:
+    """Say whom the desk asks who he is; raises BadKeyFile."""
+    known = Doorkeeper(settings)
+    able = len(known.who_may(Role.READER))
+    return f"{settings.desk}, {able} people or groups" if known.asks else f"{settings.desk}, asks nobody who he is"
 
 
 async def _probe(store: Store, vitals: Vitals, stop: asyncio.Event) -> None:

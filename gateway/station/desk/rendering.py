@@ -1,0 +1,22 @@
+"""How a page is made of a template and its context.
+
+Owns what every page knows besides: who reads it, the token of its forms, where it is. Marks no text as safe.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp_jinja2
+from aiohttp import web
+
+from gateway.station.desk.parts import DOORKEEPER, HOLDER, IDENTITY
+
+
+def page(request: web.Request, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
+    """Return a page; `context` is what its view made of the data."""
+    common = {
+        "me": request.get(IDENTITY),
+        "csrf": request.app[DOORKEEPER].forms.issue(request.get(HOLDER, "")),
+        "path": request.path,
+    }
+    return aiohttp_jinja2.render_template(template, request, {**common, **context}, status=status)
