@@ -17,7 +17,7 @@ from gateway.key_ring import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, help_text, load
 from gateway.station import command_line, keys_verb
 from gateway.station.apprise_channel import ChannelUnusable
-from gateway.station.store import StoreVersion
+from gateway.station.revisions import StoreVersion
 
 _USAGE = 2
 _UNREACHABLE = 3

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import TicketState
 from gateway.station.store import Store
-from gateway.station.tables import callback_clients, callbacks, tickets
+from gateway.station.tables.callbacks import callback_clients, callbacks
+from gateway.station.tables.tickets import tickets
 
 ENDS: Final = frozenset({TicketState.DONE, TicketState.QUARANTINED, TicketState.DISCARDED})
 REPLAYED: Final = "replayed"

@@ -1,4 +1,4 @@
-"""The reviewers' verbs on the command line: list, show, replay, discard, reset, rejections.
+"""The reviewers' verbs on the command line: list, show, replay, discard, reset, rejections, and what operators ask.
 
 Owns what is printed: for people with everything hostile escaped, or with `--json` as one document. Decides nothing.
 """
@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, rejections_verb, reset_verb, wording
+from gateway.station import decisions, dossier, migrate_verb, rejections_verb, reset_verb, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -43,6 +43,7 @@ def add_verbs(verbs: Any) -> None:
     resetting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
     reset_verb.add_arguments(resetting)
     rejections_verb.add_arguments(_verb(verbs, "rejections", "what door and consumers refused, newest first"))
+    migrate_verb.add_arguments(_verb(verbs, "migrate", "bring the store's tables to this version; tells what was done"))
 
 
 async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -58,6 +59,8 @@ async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
 
 
 async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
+    if arguments.verb == "migrate":
+        return await migrate_verb.run(arguments, settings)
     store = await Store.open(settings.store)
     try:
         match arguments.verb:

@@ -20,7 +20,7 @@ from gateway.contract.text import clip
 from gateway.station.callbacks import clients_waiting, configure, waiting
 from gateway.station.pauses import pause
 from gateway.station.store import Store
-from gateway.station.tables import callbacks
+from gateway.station.tables.callbacks import callbacks
 from gateway.station.webhook import NotTaken, Post
 
 POLL: Final = 0.5

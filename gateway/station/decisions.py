@@ -22,8 +22,12 @@ from gateway.station.amqp import thaw
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.sender import NotSent, Sender, Unconfirmed
 from gateway.station.standings import Report
+from gateway.station.storable import storable
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, items, storable, tickets
+from gateway.station.tables.alerts import alerts
+from gateway.station.tables.audit import audit
+from gateway.station.tables.items import items
+from gateway.station.tables.tickets import tickets
 
 CLOSED: Final = 2**31 - 1
 """Attempt number under which a discard is recorded: greater than any report that may still be on its way."""

@@ -13,8 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.outcomes import CHARGED, Outcome
 from gateway.station.holding import ItemState
 from gateway.station.ledger import Trust
+from gateway.station.storable import parsed
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, items, parsed, runs, tickets
+from gateway.station.tables.alerts import alerts
+from gateway.station.tables.audit import audit
+from gateway.station.tables.items import items
+from gateway.station.tables.tickets import runs, tickets
 
 MAX_LISTED: Final = 500
 PREVIEW_BYTES: Final = 16 * 1024

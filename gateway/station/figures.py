@@ -16,7 +16,11 @@ from prometheus_client.registry import Collector
 
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.store import Store
-from gateway.station.tables import alerts, audit, callbacks, items, notices, refusal_counts, spooled
+from gateway.station.tables.alerts import alerts, notices
+from gateway.station.tables.audit import audit
+from gateway.station.tables.callbacks import callbacks
+from gateway.station.tables.items import items, spooled
+from gateway.station.tables.refusals import refusal_counts
 
 _REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "not_sent"}
 

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.journal import Event
 from gateway.contract.text import clip
 from gateway.station.standings import insert
+from gateway.station.storable import document, parsed, storable
 from gateway.station.store import Store
-from gateway.station.tables import document, node_states, parsed, storable
+from gateway.station.tables.nodes import node_states
 
 MAX_KEPT: Final = 1000
 """Rows; the oldest give way. Nobody decides about them, so nothing is lost that somebody still owes an answer."""

@@ -18,7 +18,9 @@ from gateway.station.amqp import freeze
 from gateway.station.arrival import Arrival, charged_attempts, generation_runs
 from gateway.station.arrival import named as names
 from gateway.station.standings import Report
-from gateway.station.tables import alerts, document, items, storable
+from gateway.station.storable import document, storable
+from gateway.station.tables.alerts import alerts
+from gateway.station.tables.items import items
 
 EVIDENCE_SETTLES: Final = 0.3
 """Seconds an alert waits for its run's journal, which was published before the item but travels in another queue."""

@@ -19,7 +19,9 @@ from gateway.contract.outcomes import CHARGED, Outcome, Stamp
 from gateway.contract.rules import Rule
 from gateway.station import fleet, passes, standings
 from gateway.station.standings import Report, insert
-from gateway.station.tables import document, parsed, refusal_counts, refusal_facts, refusals, runs, storable
+from gateway.station.storable import document, parsed, storable
+from gateway.station.tables.refusals import refusal_counts, refusal_facts, refusals
+from gateway.station.tables.tickets import runs
 
 
 class Trust(IntEnum):

@@ -20,8 +20,9 @@ from gateway.station.channels import Channel, Notice
 from gateway.station.dossier import Dossier, Item, find
 from gateway.station.holding import AlertEvent
 from gateway.station.pauses import pause
+from gateway.station.storable import parsed, storable
 from gateway.station.store import Store
-from gateway.station.tables import alerts, notices, parsed, storable
+from gateway.station.tables.alerts import alerts, notices
 
 POLL: Final = 0.5
 """Seconds between looks: reviewers decide in other processes, which cannot wake this one."""

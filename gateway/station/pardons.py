@@ -16,8 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.outcomes import CHARGED, TicketState
 from gateway.station.decisions import Decision
 from gateway.station.holding import ItemState
+from gateway.station.storable import storable
 from gateway.station.store import Store
-from gateway.station.tables import audit, items, runs, storable, tickets
+from gateway.station.tables.audit import audit
+from gateway.station.tables.items import items
+from gateway.station.tables.tickets import runs, tickets
 
 STARTS: Final = sa.table("starts", *(sa.column(name) for name in ("ticket", "generation", "closed", "pardon")))
 """As much of the fence's table as is needed here."""

@@ -14,8 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.ids import uuid7
 from gateway.contract.rules import SOFT
+from gateway.station.storable import parsed, storable
 from gateway.station.store import Store
-from gateway.station.tables import audit, parsed, passes, refusal_facts, refusals, storable
+from gateway.station.tables.audit import audit
+from gateway.station.tables.refusals import passes, refusal_facts, refusals
 
 LIFETIME: Final = 24 * 3600.0
 """Seconds."""

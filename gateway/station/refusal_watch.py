@@ -15,9 +15,11 @@ from gateway.contract.logs import event
 from gateway.station.holding import AlertEvent
 from gateway.station.pauses import pause
 from gateway.station.standings import insert
+from gateway.station.storable import document
 from gateway.station.store import Store
 from gateway.station.surge import Surge, Threshold, surges
-from gateway.station.tables import document, notices, refusal_counts
+from gateway.station.tables.alerts import notices
+from gateway.station.tables.refusals import refusal_counts
 
 LOOK_EVERY: Final = 2.0
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gateway.station import what_if
+from gateway.station.storable import parsed
 from gateway.station.store import Store
-from gateway.station.tables import parsed, refusal_facts, refusals
+from gateway.station.tables.refusals import refusal_facts, refusals
 from gateway.station.what_if import Fate, Supposition
 
 MAX_LISTED: Final = 500
@@ -155,7 +156,7 @@ def _where(selection: Selection) -> list[sa.ColumnElement[bool]]:
     if selection.until is not None:
         found.append(refusals.c.at <= selection.until)
     if selection.rule is not None:
-        # As `tables.document` writes it; within a text of that document its quotes would be escaped.
+        # As `storable.document` writes it; within a text of that document its quotes would be escaped.
         found.append(refusals.c.violations.contains(f'"rule":"{selection.rule}"', autoescape=True))
     return found
 

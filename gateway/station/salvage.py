@@ -22,8 +22,9 @@ from gateway.station import arrival as arrivals
 from gateway.station import holding, standings
 from gateway.station.arrival import Arrival
 from gateway.station.spool import Spool
+from gateway.station.storable import storable
 from gateway.station.store import Store
-from gateway.station.tables import spooled, storable
+from gateway.station.tables.items import spooled
 
 _MAX_ERROR: Final = 2048
 

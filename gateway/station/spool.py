@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.contract.wire import Wire
-from gateway.station.tables import document
+from gateway.station.storable import document
 
 _PROPERTIES: Final = ("message_id", "correlation_id", "type", "content_type", "content_encoding", "timestamp")
 

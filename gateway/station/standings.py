@@ -16,7 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.ids import UNKNOWN_KIND
 from gateway.contract.outcomes import RANK, Standing, TicketState
 from gateway.station.callbacks import owe
-from gateway.station.tables import callbacks, storable, tickets
+from gateway.station.storable import storable
+from gateway.station.tables.callbacks import callbacks
+from gateway.station.tables.tickets import tickets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

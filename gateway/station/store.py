@@ -2,8 +2,10 @@
 
 Owns how a transaction begins and what makes it durable. Writers take the write lock at once (BEGIN IMMEDIATE), so
 that two of them wait for each other instead of failing halfway; every process of one machine may open the same file.
+What the tables are is a matter of `gateway.station.revisions`.
 """
 
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Collection
@@ -18,18 +20,22 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from gateway.contract.logs import event
 from gateway.contract.outcomes import TicketState
-from gateway.station import tables
+from gateway.station import revisions
+from gateway.station.tables.metadata import schema
+from gateway.station.tables.tickets import tickets
 
 BUSY_TIMEOUT_MS: Final = 10_000
 _WRITES: Final = "lazaretto_writes"
 _MAKING: Final = 0x1A2A_0002
-"""Key of the lock that whoever makes the tables holds."""
+"""Key of the lock that whoever makes or changes the tables holds."""
 _PATIENCE: Final = "lazaretto_patience_ms"
+_ALTERS: Final = "lazaretto_alters"
+ALTERING_PATIENCE: Final = 120.0
+"""Seconds to wait for somebody else who changes the tables of a large store."""
 
-
-class StoreVersion(Exception):
-    """The store was made by another version of the program; the text names both."""
+logger: Final = logging.getLogger("lazaretto.store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +63,30 @@ class Store:
         self._engine = engine
 
     @classmethod
+    def at(cls, url: str) -> Self:
+        """Return a store as it is, without a look at its tables."""
+        return cls(_engine(_readable(url)))
+
+    @classmethod
     async def open(cls, url: str) -> Self:
-        """Connect, make the tables that are missing, raise the version; raises StoreVersion, OperationalError, OSError.
+        """Connect, and bring the tables to this program's revision; raises StoreVersion, OperationalError, OSError.
 
         Whoever comes first makes the tables: a door may be asked about a ticket before a station ever ran. Where they
         are there, nothing is written: a store that is locked, full or read-only can still be read.
         """
-        store = cls(_engine(_readable(url)))
+        store = cls.at(url)
         try:
-            async with store.reading() as transaction:
-                complete = await _is_complete(transaction)
-            if not complete:
-                async with store.writing() as transaction:
-                    await _complete(transaction)
+            if revisions.is_due(await store.found()):
+                await store.migrate()
         except BaseException:
             await store.close()
             raise
         return store
+
+    async def found(self) -> revisions.Found:
+        """Return which revision the store has."""
+        async with self.reading() as transaction:
+            return await revisions.find(transaction)
 
     async def close(self) -> None:
         """Close all connections; the store cannot be used afterwards."""
@@ -101,11 +114,36 @@ class Store:
             async with connection.begin():
                 yield connection
 
+    async def migrate(self) -> None:
+        """Bring the tables to this program's revision, once, whoever else is at it; raises StoreVersion."""
+        async with self.altering() as transaction:
+            if transaction.dialect.name == "postgresql":  # of two that create one table at once, one would fail
+                await transaction.execute(sa.text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
+            found = await revisions.find(transaction)
+            if not revisions.is_due(found):
+                return  # somebody else was faster
+            from gateway.station import migrations  # noqa: PLC0415 - Alembic is for who has something to migrate
+
+            await transaction.run_sync(migrations.upgrade)
+        event(logger, "store.migrated", before=found, revision=revisions.HEAD)
+
+    @asynccontextmanager
+    async def altering(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that may change tables which others refer to; on a connection that is not used again."""
+        async with self._engine.connect() as connection:
+            patience = round(ALTERING_PATIENCE * 1000)
+            await connection.execution_options(**{_WRITES: True, _PATIENCE: patience, _ALTERS: True})
+            try:
+                async with connection.begin():
+                    yield connection
+            finally:
+                await connection.invalidate()
+
     async def writable(self, *, patience: float = BUSY_TIMEOUT_MS / 1000) -> bool:
         """Tell whether a commit succeeds within `patience` seconds: writes one row and keeps nothing of it."""
         try:
             async with self.writing(patience=patience) as transaction:
-                probe = sa.update(tables.schema).values(version=tables.schema.c.version)
+                probe = sa.update(schema).values(version=schema.c.version)
                 await transaction.execute(probe)
         except (sa.exc.SQLAlchemyError, OSError):
             return False
@@ -118,7 +156,7 @@ class Store:
     async def ticket_statuses(self, wanted: Collection[str]) -> dict[str, TicketStatus]:
         """Return where tickets stand, in one query; those of which no report has arrived yet are not there."""
         async with self.reading() as transaction:
-            rows = await transaction.execute(sa.select(tables.tickets).where(tables.tickets.c.ticket.in_(wanted)))
+            rows = await transaction.execute(sa.select(tickets).where(tickets.c.ticket.in_(wanted)))
             return {row.ticket: _status(row) for row in rows}
 
 
@@ -133,28 +171,6 @@ def _status(row: Any) -> TicketStatus:
         client=row.client,
         detail=row.detail,
     )
-
-
-async def _complete(transaction: AsyncConnection) -> None:
-    """Make what is missing; whoever was faster has done it already."""
-    if transaction.dialect.name == "postgresql":  # of two that create one table at once, one would fail
-        await transaction.execute(sa.text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
-    if await _is_complete(transaction):
-        return
-    await transaction.run_sync(tables.metadata.create_all)
-    raised = sa.update(tables.schema).values(version=tables.SCHEMA_VERSION)
-    if not (await transaction.execute(raised)).rowcount:
-        await transaction.execute(sa.insert(tables.schema).values(version=tables.SCHEMA_VERSION))
-
-
-async def _is_complete(transaction: AsyncConnection) -> bool:
-    """Tell whether all tables are there; raises StoreVersion for a version that this one cannot be made of."""
-    if not await transaction.run_sync(lambda connection: sa.inspect(connection).has_table(tables.schema.name)):
-        return False
-    found = await transaction.scalar(sa.select(sa.func.max(tables.schema.c.version)))
-    if found is not None and not tables.UPGRADABLE_FROM <= found <= tables.SCHEMA_VERSION:
-        raise StoreVersion(f"the store has schema {found}, this program works with {tables.SCHEMA_VERSION}")
-    return bool(found == tables.SCHEMA_VERSION)
 
 
 def _readable(url: str) -> str:
@@ -230,4 +246,6 @@ def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
     patience = connection.get_execution_options().get(_PATIENCE, BUSY_TIMEOUT_MS)
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience}")
+    if connection.get_execution_options().get(_ALTERS, False):
+        connection.exec_driver_sql("PRAGMA foreign_keys = OFF")  # without effect inside a transaction
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

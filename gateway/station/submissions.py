@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.station.standings import insert
-from gateway.station.tables import submissions
+from gateway.station.tables.submissions import submissions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from gateway.repetitions import NoStore, Repetitions
 from gateway.states import States
-from gateway.station import tables
 from gateway.station.store import Store
 from gateway.station.submissions import Claimed, Recorded
+from gateway.station.tables.submissions import submissions
 from tests.support.postgresql import Postgresql
 from tests.support.waiting import soon
 
@@ -45,7 +45,7 @@ async def test_a_claim_that_came_too_late_is_released_again(postgresql: Postgres
 
 async def _is_released(store: Store) -> bool:
     async with store.reading() as transaction:
-        return await transaction.scalar(sa.select(tables.submissions.c.held_until)) == 0.0
+        return await transaction.scalar(sa.select(submissions.c.held_until)) == 0.0
 
 
 async def test_a_store_that_hangs_is_given_up_and_asked_again(postgresql: Postgresql) -> None:

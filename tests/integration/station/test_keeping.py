@@ -18,7 +18,7 @@ from gateway.contract.outcomes import Stamp, TicketState
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
 from gateway.station.store import Store
-from gateway.station.tables import refusals
+from gateway.station.tables.refusals import refusals
 from tests.integration.station.conftest import Producers, Station, depth
 from tests.support.stranger import publish_latin1
 from tests.support.waiting import eventually, soon

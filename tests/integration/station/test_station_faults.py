@@ -24,7 +24,7 @@ from gateway.station.keeper import Keeper
 from gateway.station.pauses import pause
 from gateway.station.spool import Spool
 from gateway.station.store import Store
-from gateway.station.tables import alerts
+from gateway.station.tables.alerts import alerts
 from gateway.station.vitals import Vitals
 from tests.integration.station.conftest import Producers, Station, depth
 from tests.support.proxy import TO_BROKER, Proxy

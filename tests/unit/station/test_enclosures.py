@@ -19,7 +19,7 @@ from gateway.station import decisions, dossier, holding
 from gateway.station.amqp import thaw
 from gateway.station.desk import routes
 from gateway.station.store import Store
-from gateway.station.tables import items
+from gateway.station.tables.items import items
 from gateway.station.vitals import Vitals
 
 SCRIPT = b"<script>alert(1)</script>"

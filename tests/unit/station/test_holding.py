@@ -14,7 +14,7 @@ from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
 from gateway.station import holding
 from gateway.station.store import Store
-from gateway.station.tables import items
+from gateway.station.tables.items import items
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from gateway.station.decisions import Decision
 from gateway.station.dossier import Alert, find
 from gateway.station.outbox import BATCH
 from gateway.station.store import Store
-from gateway.station.tables import alerts
+from gateway.station.tables.alerts import alerts
 from tests.support.waiting import soon
 from tests.unit.station.hearing import Heard, sending
 

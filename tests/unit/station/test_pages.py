@@ -19,7 +19,7 @@ from gateway.station import dossier, holding, ledger
 from gateway.station.desk import routes
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
-from gateway.station.tables import items
+from gateway.station.tables.items import items
 from gateway.station.vitals import Vitals
 
 

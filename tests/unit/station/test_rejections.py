@@ -11,7 +11,7 @@ from gateway.station import ledger, passes, rejections, what_if
 from gateway.station.passes import Given, NotGiven
 from gateway.station.rejections import Group, Selection
 from gateway.station.store import Store
-from gateway.station.tables import audit
+from gateway.station.tables.audit import audit
 
 LIMITS = {"max_body_bytes": 1000, "max_tokens": 100, "max_attachments": 2}
 

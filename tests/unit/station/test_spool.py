@@ -7,7 +7,7 @@ import pytest
 
 from gateway.contract.wire import Wire
 from gateway.station.spool import Spool
-from gateway.station.tables import parsed
+from gateway.station.storable import parsed
 
 
 def test_a_message_is_kept_with_its_bytes_and_what_is_known_of_it(tmp_path: Path) -> None:

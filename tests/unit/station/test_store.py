@@ -1,4 +1,4 @@
-"""The store: made by whoever comes first, refused when it is another version's."""
+"""The store: made by whoever comes first, and read where it cannot be written."""
 
 import asyncio
 import os
@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 import sqlalchemy as sa
 
-from gateway.station import tables
-from gateway.station.store import Store, StoreVersion
+from gateway.station import revisions, storable
+from gateway.station.store import Store
+from gateway.station.tables.items import spooled
 
 
 def _url(folder: Path) -> str:
@@ -20,8 +21,7 @@ def _url(folder: Path) -> str:
 
 async def test_several_may_open_it_first_at_the_same_time(store_url: str) -> None:
     opened = await asyncio.gather(*(Store.open(store_url) for _ in range(5)))
-    async with opened[0].reading() as transaction:
-        assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
+    assert await opened[0].found() == revisions.Found(revision=revisions.HEAD, counted=None)
     for store in opened:
         await store.close()
 
@@ -29,46 +29,6 @@ async def test_several_may_open_it_first_at_the_same_time(store_url: str) -> Non
 async def test_an_unknown_ticket_has_no_status(tmp_path: Path) -> None:
     store = await Store.open(_url(tmp_path))
     assert await store.ticket_status("nobody") is None
-    await store.close()
-
-
-async def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
-    store = await Store.open(_url(tmp_path))
-    async with store.writing() as transaction:
-        await transaction.execute(sa.update(tables.schema).values(version=99))
-    await store.close()
-    with pytest.raises(StoreVersion, match="99"):
-        await Store.open(_url(tmp_path))
-
-
-async def test_a_store_of_the_version_before_gets_the_tables_that_it_lacks(tmp_path: Path) -> None:
-    store = await Store.open(_url(tmp_path))
-    async with store.writing() as transaction:
-        await transaction.execute(sa.insert(tables.spooled).values(path="kept", at=1.0, source="s", error="e"))
-        await transaction.run_sync(tables.node_states.drop)
-        await transaction.run_sync(tables.submissions.drop)
-        await transaction.execute(sa.update(tables.schema).values(version=tables.UPGRADABLE_FROM))
-    await store.close()
-    opened = await asyncio.gather(*(Store.open(_url(tmp_path)) for _ in range(3)))
-    async with opened[0].reading() as transaction:
-        assert (await transaction.scalars(sa.select(tables.schema.c.version))).all() == [tables.SCHEMA_VERSION]
-        assert (await transaction.execute(sa.select(tables.node_states))).all() == []
-        assert (await transaction.execute(sa.select(tables.submissions))).all() == []
-        assert (await transaction.scalars(sa.select(tables.spooled.c.path))).all() == ["kept"]
-    for store in opened:
-        await store.close()
-
-
-@pytest.mark.parametrize("version", [tables.UPGRADABLE_FROM - 1, tables.SCHEMA_VERSION + 1])
-async def test_a_store_that_cannot_be_upgraded_is_left_as_it_is(tmp_path: Path, version: int) -> None:
-    store = await Store.open(_url(tmp_path))
-    async with store.writing() as transaction:
-        await transaction.execute(sa.update(tables.schema).values(version=version))
-    with pytest.raises(StoreVersion, match=str(version)):
-        await Store.open(_url(tmp_path))
-    assert await store.writable()
-    async with store.reading() as transaction:
-        assert await transaction.scalar(sa.select(tables.schema.c.version)) == version
     await store.close()
 
 
@@ -122,13 +82,13 @@ async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     async def fail_halfway() -> None:
         async with store.writing() as transaction:
-            await transaction.execute(sa.insert(tables.spooled).values(path="p", at=1.0, source="s", error="e"))
+            await transaction.execute(sa.insert(spooled).values(path="p", at=1.0, source="s", error="e"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await fail_halfway()
     async with store.reading() as transaction:
-        assert (await transaction.scalars(sa.select(tables.spooled.c.path))).all() == []
+        assert (await transaction.scalars(sa.select(spooled.c.path))).all() == []
     await store.close()
 
 
@@ -145,16 +105,16 @@ async def test_commits_are_on_the_disk_before_they_return(tmp_path: Path) -> Non
     "value", ["a\x00b", "lone \ud83d", {"k\x00": ["\udcff", 2**70, float("inf"), b"\x00", object]}]
 )
 def test_a_document_holds_whatever_it_is_given(value: object) -> None:
-    text = tables.document(value)
+    text = storable.document(value)
     assert "\x00" not in text
     assert "\\u0000" not in text
-    assert tables.parsed(text) is not None
+    assert storable.parsed(text) is not None
 
 
 def test_a_document_ends_at_a_depth_that_every_reader_can_follow() -> None:
     value: list[object] = []
     for _ in range(1000):
         value = [value]
-    text = tables.document(value)
-    assert text.count("[") == tables.MAX_DEPTH + 1
+    text = storable.document(value)
+    assert text.count("[") == storable.MAX_DEPTH + 1
     assert "deeper" in text

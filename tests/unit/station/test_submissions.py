@@ -8,9 +8,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.station import submissions, tables
+from gateway.station import submissions
 from gateway.station.store import Store
 from gateway.station.submissions import Claim, Claimed, Confirmed, Differs, Found, InFlight, Recorded
+from gateway.station.tables.submissions import submissions as rows
 
 T = TypeVar("T")
 NOW = 1_800_000_000.0
@@ -46,7 +47,7 @@ async def _recorded(store: Store, held: Claim, answer: bytes, now: float = NOW) 
 
 async def _count(store: Store) -> int:
     async with store.reading() as transaction:
-        return await transaction.scalar(sa.select(sa.func.count()).select_from(tables.submissions)) or 0
+        return await transaction.scalar(sa.select(sa.func.count()).select_from(rows)) or 0
 
 
 async def test_the_first_one_gets_it_and_the_second_one_waits(store: Store) -> None:

@@ -19,7 +19,7 @@ from gateway.station.decisions import Decision, Unsent
 from gateway.station.holding import ItemState
 from gateway.station.sender import Sender
 from gateway.station.store import Store
-from gateway.station.tables import items
+from gateway.station.tables.items import items
 from tests.support.program import ROOT
 
 NOBODY = "amqp://guest:guest@127.0.0.1:1/"

@@ -10,7 +10,7 @@ from gateway.contract.outcomes import Outcome
 from gateway.station import wording
 from gateway.station.dossier import Item, Run
 from gateway.station.holding import ItemState
-from gateway.station.tables import document, parsed
+from gateway.station.storable import document, parsed
 
 _json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4

@@ -1,0 +1,51 @@
+"""The outbox: what people are owed news of."""
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Float, ForeignKeyConstraint, Index, Integer, Table, Text, UniqueConstraint
+
+from gateway.station.tables.items import items
+from gateway.station.tables.metadata import NUMBER, metadata
+
+alerts: Final = Table(
+    "alerts",
+    metadata,
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
+    Column("ticket", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("text", Text),
+    Column("created_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("sent_at", Float),
+    Column("retired_at", Float),
+    Column("last_error", Text),
+    UniqueConstraint("ticket", "generation", "event", "channel"),
+    ForeignKeyConstraint(["ticket", "generation"], [items.c.ticket, items.c.generation]),
+    Index("alerts_due", "sent_at", "due_at"),
+)
+"""The outbox: one row for each item, event and channel, written in the transaction that makes it true.
+`retired_at` marks what is owed to a channel that is configured no more."""
+
+notices: Final = Table(
+    "notices",
+    metadata,
+    Column("id", NUMBER, primary_key=True, autoincrement=True),
+    Column("event", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("window", Float, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("fields", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("sent_at", Float),
+    Column("last_error", Text),
+    UniqueConstraint("event", "subject", "window", "channel"),
+    Index("notices_due", "sent_at", "due_at"),
+)
+"""Alerts that are about no item: one row for each event, subject, window and channel."""

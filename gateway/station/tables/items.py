@@ -1,0 +1,52 @@
+"""What is held aside for a person, and the raw files of what could not be held as it is."""
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, Table, Text
+
+from gateway.station.tables.metadata import metadata
+
+items: Final = Table(
+    "items",
+    metadata,
+    Column("ticket", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True),
+    Column("came_as", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text),
+    Column("malformed", Integer, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("crashes", BigInteger, nullable=False),
+    Column("interruptions", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("properties", LargeBinary, nullable=False),
+    Column("content_type", Text),
+    Column("content_encoding", Text),
+    Column("headers", Text, nullable=False),
+    Column("admission", Text),
+    Column("history_total", BigInteger, nullable=False),
+    Column("spool_path", Text),
+    Column("submitted_at", Float),
+    Column("arrived_at", Float, nullable=False),
+    Column("decided_at", Float),
+    Column("decided_by", Text),
+    Column("decision_reason", Text),
+    Index("items_by_state", "state", "arrived_at"),
+)
+"""What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which
+another item may have had first. `properties` holds the message's properties and
+header table as AMQP bytes, so that a replay sends what came and not what a document format made of it."""
+
+spooled: Final = Table(
+    "spooled",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("error", Text, nullable=False),
+)
+"""Raw files of messages that could not be stored as they are (P19)."""

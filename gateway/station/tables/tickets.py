@@ -1,0 +1,49 @@
+"""Where each ticket stands, and how each of its licensed starts ended."""
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text
+
+from gateway.station.tables.metadata import metadata
+
+tickets: Final = Table(
+    "tickets",
+    metadata,
+    Column("ticket", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("interruptions", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("charged", BigInteger, nullable=False),
+    Column("client", Text),
+    Column("detail", Text),
+    Column("updated_at", Float, nullable=False),
+    Index("tickets_by_state", "state"),
+)
+"""Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below."""
+
+runs: Final = Table(
+    "runs",
+    metadata,
+    Column("ticket", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True),
+    Column("interruptions", BigInteger, primary_key=True),
+    Column("trust", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("verdict", Text),
+    Column("node", Text, nullable=False),
+    Column("worker", BigInteger),
+    Column("lane", Text),
+    Column("started_at", Float),
+    Column("seconds", Float),
+    Column("delay", Float),
+    Column("evidence", Text, nullable=False),
+    Column("event_id", Text),
+    Column("reported_at", Float, nullable=False),
+)
+"""How each licensed start ended. `trust` orders reports of one start: what its node saw beats what was inferred."""

@@ -1,0 +1,235 @@
+"""The store's revisions: one line of them, what they make is what the code expects, and no store is lost on the way."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import make_url
+
+from gateway.station import migrations, revisions, tables
+from gateway.station.revisions import StoreVersion
+from gateway.station.store import Store
+from gateway.station.tables.items import spooled
+from tests.support.program import ROOT
+
+_LEGACY = Path(__file__).parent / "schema_6"
+_ADDED = {
+    3: ("node_states",),
+    4: ("submissions",),
+    5: ("refusal_facts", "refusal_counts", "passes", "notices"),
+    6: ("callback_clients", "callbacks"),
+}
+"""What each schema had and the one before had not."""
+_LATEST = max(_ADDED)
+
+
+async def _differences(store: Store) -> list[object]:
+    def compare(connection: sa.Connection) -> list[object]:
+        compared = {"compare_server_default": True, "version_table": revisions.history.name}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=compared), tables.complete()))
+
+    async with store.reading() as transaction:
+        return await transaction.run_sync(compare)
+
+
+async def _lay_out_as(url: str, version: int) -> None:
+    """Make a store as the programs of that schema did, with one row in it."""
+    store = Store.at(url)
+    script = (_LEGACY / f"{store.dialect}.sql").read_text("utf-8")
+    missing = [name for added, names in _ADDED.items() if added > version for name in names]
+    async with store.writing() as transaction:
+        for statement in script.split(";\n"):
+            await transaction.exec_driver_sql(statement)
+        for name in missing:
+            await transaction.exec_driver_sql(f"DROP TABLE {name}")
+        await transaction.exec_driver_sql(f"INSERT INTO station_schema (version) VALUES ({version})")
+        await transaction.execute(sa.insert(spooled).values(path="kept", at=1.0, source="s", error="e"))
+    await store.close()
+
+
+async def _say(url: str, revision: str) -> None:
+    store = await Store.open(url)
+    async with store.writing() as transaction:
+        await transaction.execute(sa.update(revisions.history).values(version_num=revision))
+    await store.close()
+
+
+def _station(url: str, *words: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "LAZARETTO_STORE_URL": url}
+    command = [sys.executable, "-m", "gateway.station", *words]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_revisions_are_numbers_in_one_line_that_ends_at_the_head() -> None:
+    scripts = ScriptDirectory(str(migrations.SCRIPTS))
+    assert scripts.get_heads() == [revisions.HEAD]
+    line = [script.revision for script in scripts.walk_revisions()][::-1]
+    assert line == [f"{number + 1:04}" for number in range(len(line))]
+    assert [Path(script.path).name[:5] for script in scripts.walk_revisions()][::-1] == [f"r{name}" for name in line]
+
+
+async def test_the_revisions_make_the_tables_that_the_code_expects(store_url: str) -> None:
+    store = await Store.open(store_url)
+    assert await _differences(store) == []
+    assert await store.found() == revisions.Found(revision=revisions.HEAD, counted=None)
+    await store.close()
+
+
+@pytest.mark.parametrize("version", revisions.ADOPTABLE)
+async def test_a_store_from_before_the_revisions_is_carried_over_by_whoever_comes_first(
+    store_url: str, version: int
+) -> None:
+    await _lay_out_as(store_url, version)
+    opened = await asyncio.gather(*(Store.open(store_url) for _ in range(3)))
+    assert await _differences(opened[0]) == []
+    async with opened[0].reading() as transaction:
+        assert (await transaction.scalars(sa.select(spooled.c.path))).all() == ["kept"]
+        counted: sa.Select[int] = sa.select(sa.column("version")).select_from(sa.table("station_schema"))
+        assert (await transaction.scalars(counted)).all() == [revisions.COUNTED_OUT]
+    for store in opened:
+        await store.close()
+
+
+@pytest.mark.parametrize("version", [1, revisions.COUNTED_OUT, 99])
+async def test_a_store_that_cannot_be_carried_over_is_left_as_it_is(store_url: str, version: int) -> None:
+    await _lay_out_as(store_url, _LATEST)
+    store = Store.at(store_url)
+    async with store.writing() as transaction:
+        await transaction.exec_driver_sql(f"UPDATE station_schema SET version = {version}")
+    with pytest.raises(StoreVersion, match=f"schema {version}.*LAZARETTO_STORE_URL"):
+        await Store.open(store_url)
+    assert await store.found() == revisions.Found(revision=None, counted=version)
+    await store.close()
+
+
+async def test_a_store_of_a_later_revision_is_refused_with_advice(store_url: str) -> None:
+    await _say(store_url, "9000")
+    with pytest.raises(StoreVersion, match=r"revision 9000.*restore the backup"):
+        await Store.open(store_url)
+
+
+def test_programs_that_start_at_once_migrate_once(store_url: str) -> None:
+    asyncio.run(_lay_out_as(store_url, 2))
+    programs = [_station(store_url, "migrate", "--json") for _ in range(3)]
+    said = [(*program.communicate(timeout=60), program.returncode) for program in programs]
+    assert [code for _, _, code in said] == [0, 0, 0], said
+    assert sum("store.migrated" in errors for _, errors, _ in said) == 1, said
+
+
+def test_what_would_be_migrated_is_told_and_what_cannot_be_is_an_exit_code(tmp_path: Path) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path}/station.db"
+    asyncio.run(_lay_out_as(url, 4))
+    told = []
+    for words in (["migrate", "--check"], ["migrate"], ["migrate", "--check"]):
+        program = _station(url, *words)
+        told.append((program.communicate(timeout=60)[0], program.returncode))
+    assert [code for _, code in told] == [1, 0, 0]
+    assert "has schema 4" in told[0][0]
+    assert f"now has revision {revisions.HEAD}" in told[1][0]
+    assert "this program's" in told[2][0]
+    asyncio.run(_say(url, "9000"))
+    refused = _station(url, "list")
+    assert "revision 9000" in refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+
+
+_KILLED_HALFWAY = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from gateway.station import migrations
+from gateway.station.store import Store
+
+async def main():
+    store = await Store.open(sys.argv[1])
+    async with store.altering() as transaction:
+        await transaction.run_sync(migrations.upgrade, Path(sys.argv[2]))
+
+asyncio.run(main())
+"""
+
+_DEADLY = """
+import os, signal
+from alembic import op
+import sqlalchemy as sa
+
+revision = "9000"
+down_revision = "{head}"
+
+
+def upgrade() -> None:
+    op.create_table("half", sa.Column("made", sa.Integer))
+    with op.batch_alter_table("items", recreate="{recreate}") as batch:
+        batch.add_column(sa.Column("half", sa.Integer))
+    op.drop_table("spooled")
+    {then}
+"""
+
+
+def _with_another(folder: Path, *, recreate: str, then: str) -> Path:
+    scripts = folder / "migrations"
+    shutil.copytree(migrations.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    text = _DEADLY.format(head=revisions.HEAD, recreate=recreate, then=then)
+    (scripts / "versions" / "r9000_deadly.py").write_text(text, "utf-8")
+    return scripts
+
+
+def _migrate(url: str, scripts: Path) -> int:
+    command = [sys.executable, "-c", _KILLED_HALFWAY, url, str(scripts)]
+    return subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode
+
+
+def test_a_program_that_is_killed_in_a_migration_leaves_the_store_as_it_was(store_url: str, tmp_path: Path) -> None:
+    is_sqlite = make_url(store_url).get_backend_name() == "sqlite"
+    recreate = "always" if is_sqlite else "auto"  # SQLite's way to change a table, and the other store's
+    deadly = _with_another(tmp_path / "deadly", recreate=recreate, then="os.kill(os.getpid(), signal.SIGKILL)")
+    assert _migrate(store_url, deadly) == -9
+
+    async def as_it_was() -> None:
+        store = await Store.open(store_url)
+        assert await _differences(store) == []
+        assert await store.writable()
+        await store.close()
+
+    asyncio.run(as_it_was())
+    harmless = _with_another(tmp_path / "harmless", recreate=recreate, then="pass")
+    assert _migrate(store_url, harmless) == 0  # it is the signal that undid it
+
+
+def test_a_store_that_is_up_to_date_is_opened_without_alembic(tmp_path: Path) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path}/station.db"
+    asyncio.run(_say(url, revisions.HEAD))
+    script = (
+        "import asyncio, sys\n"
+        "from gateway.station.store import Store\n"
+        "async def main():\n"
+        f"    store = await Store.open({url!r})\n"
+        "    assert await store.writable()\n"
+        "    await store.close()\n"
+        "asyncio.run(main())\n"
+        "print('alembic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+async def test_a_revision_that_leaves_rows_without_what_they_refer_to_is_not_kept(tmp_path: Path) -> None:
+    store = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
+    columns = "ticket, generation, event, channel, created_at, due_at, tries"
+    owed = f"INSERT INTO alerts ({columns}) VALUES ('t', 0, 'e', 'c', 0, 0, 0)"
+    scripts = _with_another(tmp_path / "broken", recreate="always", then=f'op.execute("{owed}")')
+    with pytest.raises(migrations.BrokenReferences, match="refers to nothing"):
+        async with store.altering() as transaction:
+            await transaction.run_sync(migrations.upgrade, scripts)
+    assert await store.found() == revisions.Found(revision=revisions.HEAD, counted=None)
+    assert await _differences(store) == []
+    await store.close()
