@@ -116,9 +116,10 @@ class Supervisor:
     def _attend(self) -> None:
         woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(woken, selectors.EVENT_READ)
+        # The pipe first: a signal that finds the handler and no pipe would be gone without a trace.
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)  # the number arrives through the pipe
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         while self._end is None or any(process.pid for process in self._processes):
             self._fill()
             for key, _ in self._selector.select(self._patience()):

@@ -124,6 +124,16 @@ async def test_told_to_end_all_of_them_do_in_order_with_exit_code_0(crowd: Runni
     assert not crowd.program.children()
 
 
+def test_no_moment_of_its_start_swallows_a_signal_to_end(programs: Programs, tmp_path: Path) -> None:
+    trying = programs.python("stopped-early", "-m", "tests.integration.door.stopped_early", str(tmp_path))
+
+    assert trying.wait(120) == 0
+    fates = re.findall(r"^\d+ (\S+)$", trying.log, re.MULTILINE)
+    assert fates[0] == "-15"  # nobody listens yet, so the system ends it
+    assert fates[-1] == "0"
+    assert set(fates) == {"-15", "0"}
+
+
 async def test_a_hang_up_reaches_all_of_them(start: StartDoor, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys")
     async with await start(door_workers=str(WORKERS), keys=str(keys.path)) as door:
