@@ -129,7 +129,11 @@ async def lost(connection: AbstractConnection) -> None:
     """Return when the connection is gone, however it went."""
     transport = connection.transport
     if transport is not None:
-        await asyncio.wait({transport.connection.closing})
+        closing = transport.connection.closing
+        try:
+            await asyncio.wait({closing})
+        finally:
+            closing.cancel()  # made for us alone, and kept by the connection for as long as it may have to tell
 
 
 async def open_channel(connection: AbstractConnection) -> AbstractChannel:

@@ -50,6 +50,8 @@ class PublishChannel:
         self._returning = False
         self._answered: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._losing = connection.closing
+        """Done when the connection is gone; aiormq makes one for each who asks."""
         self.frames = self
         """What aiormq's connection looks for in a channel."""
 
@@ -146,7 +148,7 @@ class PublishChannel:
 
     def _register(self) -> None:
         self._connection.channels[self._number] = self  # type: ignore[assignment] # as much of a channel as is used
-        self._connection.closing.add_done_callback(lambda _: self.abandon())
+        self._losing.add_done_callback(lambda _: self.abandon())
 
     async def _call(self, frame: Frame) -> None:
         self._answered = self._loop.create_future()
@@ -173,6 +175,7 @@ class PublishChannel:
     def _end(self, fate: Fate) -> None:
         if not self._closed.done():
             self._closed.set_result(None)
+        self._losing.cancel()  # a connection outlives its channels: whom it would have to tell stays for as long
         self._unwritten.clear()
         waiting, self._pending = list(self._pending.values()), {}
         for pending in waiting:

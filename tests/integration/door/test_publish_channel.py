@@ -1,6 +1,7 @@
 """Both ways to publish pass the same exam: ours, which leans on the inside of the client library, and its own."""
 
 import asyncio
+import gc
 
 import aio_pika
 import pytest
@@ -156,3 +157,25 @@ async def test_a_line_that_is_cut_ends_all_that_wait(broker: EmbeddedBroker, pre
     cleaning = await _connect(broker.url, prefix)
     await (await cleaning.channel()).queue_delete(prefix)
     await brokers.close(cleaning)
+
+
+@WAYS
+async def test_a_connection_keeps_nothing_of_the_channels_it_had(broker: EmbeddedBroker, prefix: str, way: Way) -> None:
+    connection = await _connect(broker.url, prefix)
+    kept = await way.open(connection)
+    for _ in range(20):
+        await (await way.open(connection)).close()
+    for _ in range(20):
+        refused = await way.open(connection)
+        assert await _send(refused, Wire(body=b"x"), Route(exchange=f"{prefix}.none", key="x")) is Fate.NO_EXCHANGE
+
+    # Those that are left: the open one, and the last one, which this test and the client's reader may still hold.
+    await soon(lambda: _alive(way) <= 3, 20, saying="closed channels are gone")
+
+    assert not kept.is_closed
+    await brokers.close(connection)
+
+
+def _alive(way: Way) -> int:
+    gc.collect()
+    return sum(isinstance(each, way) for each in gc.get_objects())
