@@ -78,7 +78,7 @@ class Tickets:
         for ticket in tickets:
             told = found.get(ticket)
             if told is not None and told.client is not None:
-                continue  # the memory, which takes milliseconds to look through, has nothing to add
+                continue  # the memory has nothing to add
             known = self._recent.recall(ticket)
             if known is None:
                 continue
