@@ -14,7 +14,10 @@ MAX_BYTES = 255
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _ESSENCE = re.compile(rf"[ \t]*+({_TOKEN}/{_TOKEN})[ \t]*+")
-_PARAMETER = re.compile(rf';[ \t]*+(?:({_TOKEN})[ \t]*+=[ \t]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^;"\s]*+)[ \t]*+)?')
+_BEFORE = rf";[ \t]*+(?:({_TOKEN})[ \t]*+=[ \t]*+("
+_AFTER = r'|[^;"\s]*+)[ \t]*+)?'
+_PARAMETER = re.compile(_BEFORE + r'"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _AFTER)
+_UNESCAPED_PARAMETER = re.compile(_BEFORE + r'"[^"]*+"' + _AFTER)
 _ESCAPED = re.compile(r'\\(["\\])')
 
 
@@ -44,10 +47,24 @@ def parse_media_type(value: str) -> MediaType | None:
 
 def parse_parameters(rest: str) -> Mapping[str, str] | None:
     """Read `; name=value; name="quoted value"`; None when malformed, or when one name comes twice."""
+    return _parameters(rest, _PARAMETER)
+
+
+def parse_form_parameters(rest: str) -> Mapping[str, str] | None:
+    """Read the parameters of a form's disposition: quoted as in RFC 2183, else as browsers do.
+
+    They write a quote as %22 and a backslash as itself (HTML, multipart/form-data encoding algorithm), so that a name
+    may end in one: read as an escape, it would take the closing quote along, and the whole would make no sense.
+    """
+    found = _parameters(rest, _PARAMETER)
+    return _parameters(rest, _UNESCAPED_PARAMETER) if found is None else found
+
+
+def _parameters(rest: str, pattern: re.Pattern[str]) -> Mapping[str, str] | None:
     parameters: dict[str, str] = {}
     position = 0
     while position < len(rest):
-        found = _PARAMETER.match(rest, position)
+        found = pattern.match(rest, position)
         if found is None:
             return None
         position = found.end()
@@ -56,5 +73,7 @@ def parse_parameters(rest: str) -> Mapping[str, str] | None:
         name = found[1].lower()
         if name in parameters:
             return None
-        parameters[name] = _ESCAPED.sub(r"\1", found[2][1:-1]) if found[2].startswith('"') else found[2]
+        quoted = found[2].startswith('"')
+        value = found[2][1:-1] if quoted else found[2]
+        parameters[name] = _ESCAPED.sub(r"\1", value) if quoted and pattern is _PARAMETER else value
     return parameters

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.preflight.file_names import file_name, header_text
-from gateway.preflight.media_type import MediaType, parse_media_type, parse_parameters
+from gateway.preflight.media_type import MediaType, parse_form_parameters, parse_media_type
 
 MAX_HEADER_BYTES = 4_096
 MAX_HEADER_LINES = 16
@@ -84,7 +84,7 @@ def _part(raw: bytes) -> Part | BadMultipart:
     if headers.get("content-transfer-encoding", "").lower() not in _TRANSPARENT:
         return BadMultipart(detail="a part has a content transfer encoding; parts are read as they are")
     disposition, semicolon, rest = headers.get("content-disposition", "").partition(";")
-    parameters = parse_parameters(semicolon + rest)
+    parameters = parse_form_parameters(semicolon + rest)
     if disposition.strip().lower() != "form-data" or parameters is None or "name" not in parameters:
         return BadMultipart(detail="a part has no content disposition of the form `form-data; name=...`")
     declared = headers.get("content-type")
