@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 import aiohttp
 import psutil
 
-from tests.support.house import House
+from gateway.contract.topology import Topology
+from gateway.embedded import EmbeddedBroker
+from tests.integration.door.key_file import KeyFile, bearing
+from tests.support.house import House, call
 from tests.support.program import Program
 from tests.support.waiting import soon
 
@@ -98,3 +101,41 @@ async def test_a_door_of_three_ended_under_load_answers_what_it_has_taken_and_lo
     assert set(load.others) <= {"503", "reset"}  # reset: nobody listens any more
     await asyncio.to_thread(house.door)
     assert await asyncio.to_thread(house.balance, load.accepted, 90.0) == Counter(done=len(load.accepted))
+
+
+async def test_a_ticket_whose_door_was_killed_before_the_journal_had_it_is_known_to_its_client(
+    house: House, broker: EmbeddedBroker
+) -> None:
+    keys = KeyFile(house.folder / "keys")
+    ours, theirs = bearing(keys.add("acme")), bearing(keys.add("other"))
+    house.extra["LAZARETTO_KEYS"] = str(keys.path)
+    door = await asyncio.to_thread(house.door)
+    policy, queue = f"full-{house.prefix}", f"^{Topology(prefix=house.prefix).journal_queue}$"
+    full = '{"max-length": 1, "overflow": "reject-publish"}'
+    await asyncio.to_thread(broker.ctl, "set_policy", "--apply-to", "queues", policy, queue, full)
+
+    async def journal_is_held_up() -> bool:
+        await asyncio.to_thread(lambda: house.submit("good", None, "hello", **theirs))
+        return "journal_waits" in door.log
+
+    await soon(journal_is_held_up, 30)
+
+    accepted = await asyncio.to_thread(lambda: house.submit("good", None, "hello", **ours))
+    assert accepted.status == 202
+    await asyncio.to_thread(door.kill9)
+
+    await asyncio.to_thread(broker.ctl, "clear_policy", policy)
+    await asyncio.to_thread(house.door)
+    await asyncio.to_thread(house.station)
+    url = f"http://127.0.0.1:{house.door_port}/v1/tickets/{accepted.body['id']}"
+    asked = asyncio.create_task(asyncio.to_thread(lambda: call("GET", f"{url}?wait=30s", None, 40.0, **ours)))
+    await asyncio.to_thread(house.node)
+
+    assert (await asked).status == 200
+
+    async def is_done() -> bool:
+        answer = await asyncio.to_thread(lambda: call("GET", url, None, 30.0, **ours))
+        return bool(answer.body["state"] == "done")
+
+    await soon(is_done, 30)
+    assert (await asyncio.to_thread(lambda: call("GET", url, None, 30.0, **theirs))).status == 404
