@@ -130,7 +130,7 @@ def _status() -> dict[str, Any]:
                 "headers": _named("ETag"),
             },
             "400": _problem("`wait` is no duration."),
-            "404": _problem("No ticket of this id was accepted from this client."),
+            "404": _problem("No ticket of this id was accepted from this client, not by the end of the wait either."),
             "503": _problem("The store of states cannot be read, or too many are waiting.", _RETRY_AFTER),
         },
     }
@@ -249,7 +249,7 @@ _WAIT: Final = {
     "name": "wait",
     "in": "query",
     "description": "Answer as soon as there is something that `If-None-Match` does not name, at the latest after this"
-    " time; cut to what /v1/limits tells.",
+    " time; cut to what /v1/limits tells. An id that nobody knows yet is waited for in the same way.",
     "schema": {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)?$"},
 }
 _KNOWN: Final = {

@@ -13,7 +13,6 @@ from aiohttp import web
 
 from gateway import answers, errors
 from gateway.callers import CALLER
-from gateway.clients import Caller
 from gateway.contract import knobs
 from gateway.contract.ids import is_ticket_id
 from gateway.door import Door
@@ -44,29 +43,30 @@ class Statuses:
         ticket = request.match_info["id"]
         if not is_ticket_id(ticket):
             return problem(request, errors.no_such_ticket())
-        known = frozenset(_TAG.findall(",".join(request.headers.getall("If-None-Match", ()))))
+        tags = frozenset(_TAG.findall(",".join(request.headers.getall("If-None-Match", ()))))
+
+        def known(status: TicketStatus | None) -> bool:
+            # What is another's must look like what is not there, also in how long the answer takes.
+            return status is None or not caller.submitted(status.client) or tag(status) in tags
+
         try:
             found = await self._door.tickets.status(ticket)
-            if found is None or not caller.submitted(found.client):
-                return problem(request, errors.no_such_ticket())
-            if seconds and tag(found) in known:
-                found = await self._news(request, caller, found, seconds, known)
+            if seconds and known(found):
+                found = await self._door.waits.changed(
+                    ticket,
+                    found,
+                    seconds,
+                    client=caller.client,
+                    known=known,
+                    gone=lambda: request.transport is None or request.transport.is_closing(),
+                )
         except StatusUnavailable:
             return problem(request, errors.status_unavailable())
         except TooManyWaiting:
             return problem(request, errors.too_many_waiting())
-        return _answer(found, known=tag(found) in known or _ANY in request.headers.getall("If-None-Match", ()))
-
-    async def _news(
-        self, request: web.Request, caller: Caller, found: TicketStatus, seconds: float, known: frozenset[str]
-    ) -> TicketStatus:
-        return await self._door.waits.changed(
-            found,
-            seconds,
-            client=caller.client,
-            known=lambda status: tag(status) in known,
-            gone=lambda: request.transport is None or request.transport.is_closing(),
-        )
+        if found is None or not caller.submitted(found.client):
+            return problem(request, errors.no_such_ticket())
+        return _answer(found, known=tag(found) in tags or _ANY in request.headers.getall("If-None-Match", ()))
 
 
 def tag(found: TicketStatus) -> str:

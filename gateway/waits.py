@@ -36,10 +36,15 @@ class End(StrEnum):
     """The door is about to end."""
 
 
+Known = Callable[[TicketStatus | None], bool]
+"""Tells whether a status, None where nobody has heard of the ticket, is no news to who waits."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Waiter:
-    status: TicketStatus
-    known: Callable[[TicketStatus], bool]
+    ticket: str
+    status: TicketStatus | None
+    known: Known
     gone: Callable[[], bool]
     seen: bool = True
     """Whether the last look told something."""
@@ -68,24 +73,26 @@ class Waits:
 
     async def changed(
         self,
-        found: TicketStatus,
+        ticket: str,
+        found: TicketStatus | None,
         seconds: float,
         *,
         client: str,
-        known: Callable[[TicketStatus], bool],
+        known: Known,
         gone: Callable[[], bool],
-    ) -> TicketStatus:
+    ) -> TicketStatus | None:
         """Return where a ticket stands once that is no longer `known`, at the latest after `seconds`.
 
-        `found` is where it stands now. `gone` tells whether nobody would hear the answer. Raises TooManyWaiting, and
-        StatusUnavailable when the time is over and the store could not be read any more.
+        `found` is where it stands now, None where nobody has heard of it yet. `gone` tells whether nobody would hear
+        the answer. Raises TooManyWaiting, and StatusUnavailable when the time is over and the store could not be read
+        any more.
         """
         if self._closing:
             return found
         if len(self._waiting) >= self.most or self._of_client[client] >= self.most_of_one:
             self._metrics.waits.labels(end="refused").inc()
             raise TooManyWaiting
-        waiter = _Waiter(status=found, known=known, gone=gone)
+        waiter = _Waiter(ticket=ticket, status=found, known=known, gone=gone)
         self._enter(waiter, client)
         try:
             await asyncio.wait({waiter.over}, timeout=min(seconds, self.longest))
@@ -118,14 +125,14 @@ class Waits:
         if not asked:
             return
         try:
-            found = await self._look({waiter.status.ticket for waiter in asked})
+            found = await self._look({waiter.ticket for waiter in asked})
         except StatusUnavailable:
             for waiter in asked:
                 waiter.seen = False
             return
         for waiter in asked:
             waiter.seen = True
-            waiter.status = found.get(waiter.status.ticket, waiter.status)
+            waiter.status = found.get(waiter.ticket, waiter.status)
             if not waiter.known(waiter.status):
                 waiter.end(End.CHANGED)
 

@@ -18,7 +18,7 @@ from gateway.station.store import Store, TicketStatus
 from gateway.waits import TooManyWaiting, Waits
 from tests.integration.door.conftest import StartDoor
 from tests.integration.door.key_file import KeyFile, bearing
-from tests.integration.door.running import Answer, RunningDoor
+from tests.integration.door.running import TICKET, Answer, RunningDoor
 from tests.support.waiting import soon
 
 LONG = "20s"
@@ -113,16 +113,45 @@ async def test_a_wait_is_no_longer_than_the_door_says(start: StartDoor) -> None:
         assert (limits["status_wait_seconds"], limits["status_look_seconds"], limits["max_waiting"]) == (0.3, 1.0, 1000)
 
 
-async def test_who_knows_nothing_and_who_asks_for_nothing_wait_for_nothing(start: StartDoor) -> None:
+async def test_who_has_no_tag_and_who_does_not_ask_to_wait_wait_for_nothing(start: StartDoor) -> None:
     async with await start() as door:
         ticket, tag = await _accepted(door)
 
         assert (await door.ask("GET", f"/v1/tickets/{ticket}?wait={LONG}")).status == 200
-        assert (await _wait(door, "no-such-ticket", tag)).status == 404
+        assert (await door.ask("GET", "/v1/tickets/no-such-ticket")).status == 404
         for wrong in ("soon", "-1s", "", "1s&wait=2s"):
             answer = await _wait(door, ticket, tag, wrong)
             assert (answer.status, answer.document["type"]) == (400, "urn:lazaretto:problem:bad-request")
         assert await _waiting(door, 0)
+
+
+async def test_a_ticket_that_becomes_known_during_the_wait_is_told_of_then(start: StartDoor, tmp_path: Path) -> None:
+    async with await start(status_look="100ms") as one, await start(emptied=False) as other:
+        asked = asyncio.create_task(one.ask("GET", f"/v1/tickets/soon?wait={LONG}"))
+        await soon(lambda: _waiting(one, 1), 20)
+
+        await other.submit({**TICKET, "id": "soon"})
+        await _report(tmp_path, *(await soon(other.events)))
+
+        answer = await asked
+        assert (answer.status, answer.document["state"]) == (200, "accepted")
+        assert await _ended(one, "changed") == 1
+
+
+async def test_a_ticket_of_another_takes_as_long_as_one_that_nobody_knows_and_is_as_unknown(
+    start: StartDoor, tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "keys")
+    ours, theirs = bearing(keys.add("acme")), bearing(keys.add("other"))
+    async with await start(keys=str(keys.path), status_look="50ms") as door:
+        ticket, _ = await _accepted(door, **theirs)
+
+        for path in (f"/v1/tickets/{ticket}", "/v1/tickets/nobodys"):
+            answer = await door.ask("GET", f"{path}?wait=500ms", headers=ours)
+            assert (answer.status, answer.document["type"]) == (404, "urn:lazaretto:problem:no-such-ticket")
+
+        assert await _ended(door, "unchanged") == 2
+        assert (await door.ask("GET", f"/v1/tickets/{ticket}?wait={LONG}", headers=theirs)).status == 200
 
 
 async def test_a_client_that_has_gone_waits_no_longer(start: StartDoor) -> None:
@@ -206,17 +235,24 @@ async def test_all_who_wait_share_one_look_at_the_store(store_url: str, waiters:
     known = await store.ticket_statuses(tickets)
     waiting = [
         asyncio.create_task(
-            waits.changed(found, 20, client="c", known=lambda status: status.state == "retrying", gone=lambda: False)
+            waits.changed(
+                ticket,
+                found,
+                20,
+                client="c",
+                known=lambda status: status is not None and status.state == "retrying",
+                gone=lambda: False,
+            )
         )
-        for found in known.values()
+        for ticket, found in known.items()
     ]
     await soon(lambda: len(looks) >= 3, 20)
     with pytest.raises(TooManyWaiting):
-        await waits.changed(known["ticket-0"], 20, client="c", known=lambda _: True, gone=lambda: False)
+        await waits.changed("ticket-0", known["ticket-0"], 20, client="c", known=lambda _: True, gone=lambda: False)
     async with store.writing() as transaction:
         await ledger.post(transaction, [_finished(ticket) for ticket in tickets])
 
-    assert {status.state for status in await asyncio.gather(*waiting)} == {"done"}
+    assert {status and status.state for status in await asyncio.gather(*waiting)} == {"done"}
     assert set(looks) == {waiters}
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
