@@ -14,12 +14,14 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway import descriptors
 from gateway.callers import threshold
 from gateway.client_address import networks
 from gateway.connection import Runner
 from gateway.contract import logs
 from gateway.door import Door
 from gateway.membership import Membership
+from gateway.open_connections import OpenConnections
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
 from gateway.serving import answer_always
@@ -71,7 +73,11 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
     At the end requests have `shutdown` seconds to get their answer out, and once more to take note that they cannot.
     """
     address = door.settings.door
-    runner = Runner(application(door), shutdown_timeout=shutdown)
+    most = descriptors.room_for(door.settings.max_connections)
+    if most < door.settings.max_connections:
+        logs.event(log, "connections_limited", logging.WARNING, most=most, hint="ulimit -n, LimitNOFILE")
+    connections = OpenConnections(most, door.metrics, asyncio.get_running_loop().time)
+    runner = Runner(application(door), connections, shutdown_timeout=shutdown)
     await runner.setup()
     try:
         context = None if door.certificate is None else door.certificate.context

@@ -20,7 +20,9 @@ from gateway import errors
 from gateway.body import DRAIN_BYTES, DRAIN_SECONDS
 from gateway.contract import logs
 from gateway.contract.ids import uuid7
+from gateway.open_connections import OpenConnections
 from gateway.serving import dress, log
+from gateway.turned_away import TurnedAway
 
 MAX_LINE: Final = 8190
 """Bytes of the request line, and of one header."""
@@ -37,13 +39,16 @@ parser a hundred times what they bring, and a chunk's extension may be as long a
 
 _READ_AT_ONCE: Final = 65_536
 """Bytes that the parser gets in one turn of the loop: as many tiny chunks cost it about 10 ms."""
+_MOST_TURNED_AWAY: Final = 64
+"""Clients for which there was no room, and which hear so at a time; beyond, their connections just end."""
 _VERSIONS: Final = frozenset({HttpVersion10, HttpVersion11})
 
 
 class Runner(web.AppRunner):
     """Runs the application with limits of our own, and connections that answer in our own words."""
 
-    def __init__(self, app: web.Application, *, shutdown_timeout: float) -> None:
+    def __init__(self, app: web.Application, connections: OpenConnections, *, shutdown_timeout: float) -> None:
+        self._open = connections
         self._limits: dict[str, Any] = {
             "max_line_size": MAX_LINE,
             "max_field_size": MAX_LINE,
@@ -58,6 +63,7 @@ class Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
         return _Server(
+            self._open,
             server.request_handler,
             request_factory=server.request_factory,
             handler_cancellation=False,
@@ -67,15 +73,25 @@ class Runner(web.AppRunner):
 
 
 class _Server(web.Server):
+    def __init__(self, connections: OpenConnections, *handler: Any, **options: Any) -> None:
+        super().__init__(*handler, **options)
+        self._open = connections
+        self._turned_away: set[TurnedAway] = set()
+
     def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
+        """Return who speaks on a connection that was just taken from the system: the loop asks for each."""
+        if not self._open.admit():
+            # The loop takes any protocol.
+            return TurnedAway(self._turned_away, _MOST_TURNED_AWAY)  # type: ignore[return-value]
+        return _Connection(self, self._open, loop=self._loop, **self._kwargs)
 
 
 class _Connection(RequestHandler):
     """aiohttp's connection, which no longer takes what is ambiguous, and whose one plain-text answer is replaced."""
 
-    def __init__(self, manager: web.Server, **options: Any) -> None:
+    def __init__(self, manager: web.Server, connections: OpenConnections, **options: Any) -> None:
         super().__init__(manager, **options)
+        self._open = connections
         self._body: StreamReader = EMPTY_PAYLOAD
         """Of the request that came last."""
         self._body_wire = 0
@@ -86,6 +102,7 @@ class _Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._open.opened(self)
         if hasattr(transport, "max_size"):  # how much one turn of the loop reads
             transport.max_size = _READ_AT_ONCE
         elif (connected := transport.get_extra_info("socket")) is not None:
@@ -94,8 +111,20 @@ class _Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
+        self._open.closed(self)
         if self._lingering is not None:
             self._lingering.over.set()
+
+    def quiet_since(self) -> float | None:
+        """Return since when (on the loop's clock) the next request is waited for."""
+        if self._waiter is None or self._messages:
+            return None
+        return self._next_keepalive_close_time - self._keepalive_timeout
+
+    def drop(self) -> None:
+        """Close at once: a client that reads nothing would put off any other end."""
+        if self.transport is not None:
+            self.transport.abort()
 
     def eof_received(self) -> None:
         super().eof_received()

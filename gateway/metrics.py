@@ -97,6 +97,10 @@ class Metrics:
     waits: Counter = field(
         default_factory=lambda: _counter("status_waits", "Waits for a ticket to change, by their end.", "end")
     )
+    connections: Gauge = field(default_factory=lambda: _gauge("connections", "Connections of clients that are open."))
+    connections_ended: Counter = field(
+        default_factory=lambda: _counter("connections_ended", "Connections ended for lack of room for all.", "why")
+    )
     loop_lag: Histogram = field(
         default_factory=lambda: _histogram("loop_lag_seconds", "How late the event loop wakes.", buckets=_LAGS)
     )

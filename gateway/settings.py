@@ -157,6 +157,12 @@ class DoorSettings(_Shared):
         default=1.0, ge=0.05, le=60, description="pause between looks at the store for all who wait"
     )
     max_waiting: int = Field(default=1000, ge=0, le=10_000, description="clients that wait at a time, then 503")
+    max_connections: int = Field(
+        default=4096,
+        ge=1,
+        le=1_000_000,
+        description="connections open in each process; then quiet ones close, then 503",
+    )
     max_queued: int = Field(default=100_000, ge=1, description="messages waiting in both lanes, then 503")
     max_inflight: int = Field(default=1024, ge=1, description="publishes that wait for their confirm, then 503")
     max_inflight_bytes: Bytes = Field(

@@ -62,6 +62,7 @@ NAMES: Final = frozenset(
         "max_attachments",
         "max_attempts",
         "max_body_bytes",
+        "max_connections",
         "max_crashes",
         "max_inflight",
         "max_inflight_bytes",
