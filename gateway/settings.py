@@ -247,6 +247,11 @@ class StationSettings(_Shared):
     callback_patience: Seconds = Field(
         default=86_400.0, gt=0, description="time for a client to take a callback; after a last try it is dead"
     )
+    item_retention: Seconds = Field(
+        default=7_776_000.0,
+        ge=0,
+        description="time from decision and end of a ticket until an item's body and headers are removed; 0: never",
+    )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     refusal_window: Seconds = Field(
         default=300.0,

@@ -53,6 +53,7 @@ NAMES: Final = frozenset(
         "idempotency_expiry",
         "heartbeat",
         "isolation",
+        "item_retention",
         "keys",
         "kinds",
         "lane",

@@ -6,6 +6,7 @@ Owns what is printed: for people with everything hostile escaped, or with `--jso
 import argparse
 import os
 import sys
+import time
 from typing import Any, Final
 
 from gateway.settings import StationSettings
@@ -15,6 +16,7 @@ from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
 from gateway.station.sender import Sender
 from gateway.station.store import Store
+from gateway.station.tombstones import countdown
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -99,13 +101,16 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     if found is None:
         return _fail(f"no report about ticket {arguments.ticket!r} ever arrived")
     if arguments.json:
-        return _print_json(shown(found, f"{settings.desk_link}/items/{found.ticket}"))
+        return _print_json(shown(found, f"{settings.desk_link}/items/{found.ticket}", settings.item_retention))
     print(f"ticket      {found.ticket} ({_safe(found.kind)})")
     counted = f"generation {found.generation}, {found.attempts} attempts"
     print(f"state       {found.state}, {counted}, {wording.clock(found.updated_at)}")
     for item in found.items:
         about = f"{item.state}, {_safe(item.reason)}" + (f" ({_safe(item.detail)})" if item.detail else "")
         print(f"item        generation {item.generation}: {about}, {item.size} bytes, {wording.clock(item.arrived_at)}")
+        kept = wording.retained(item, countdown(found, item, settings.item_retention), time.time())
+        if kept is not None:
+            print(f"            {kept}")
     for run in found.runs:
         print(f"run         {run.generation}.{run.attempt}  {wording.sentence(run)}")
         for name in ("log_tail", "stack", "traceback"):

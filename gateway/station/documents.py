@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.station.dossier import Dossier, Item
+from gateway.station.tombstones import countdown
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -28,8 +29,8 @@ def _seen(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def shown(found: Dossier, link: str) -> dict[str, Any]:
-    """Return a ticket as `show --json` and the desk's API give it."""
+def shown(found: Dossier, link: str, keep: float) -> dict[str, Any]:
+    """Return a ticket as `show --json` and the desk's API give it; `keep` is the retention in seconds."""
     return {
         "ticket": found.ticket,
         "kind": found.kind,
@@ -42,7 +43,7 @@ def shown(found: Dossier, link: str) -> dict[str, Any]:
         "link": link,
         "runs": [asdict(run) for run in found.runs],
         "alerts": [asdict(alert) for alert in found.alerts],
-        "items": [asdict(item) for item in found.items],
+        "items": [{**asdict(item), "removal_at": countdown(found, item, keep)} for item in found.items],
         "audit": [asdict(act) for act in found.acts],
     }
 

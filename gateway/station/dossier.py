@@ -66,6 +66,8 @@ class Item:
     decided_at: float | None
     decided_by: str | None
     decision_reason: str | None
+    removed_at: float | None
+    """When its body and headers were removed (Unix seconds); what is left is a tombstone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +247,8 @@ async def _items(
 ) -> list[Item]:
     left_out = {"body", "properties", "headers"}
     columns = [column for column in items.c if column.name not in left_out]
-    query = sa.select(*columns, sa.func.length(items.c.body).label("size"))
+    size = sa.func.coalesce(items.c.removed_bytes, sa.func.length(items.c.body))
+    query = sa.select(*columns, size.label("size"))
     query = query.where(which).order_by(order, items.c.ticket).limit(MAX_LISTED)
     rows = (await transaction.execute(query)).all()
     return [_item(row) for row in rows]
@@ -273,6 +276,7 @@ def _item(row: Any) -> Item:
         decided_at=row.decided_at,
         decided_by=row.decided_by,
         decision_reason=row.decision_reason,
+        removed_at=row.removed_at,
     )
 
 

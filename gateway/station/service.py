@@ -34,6 +34,7 @@ from gateway.station.refusal_watch import RefusalWatch
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
+from gateway.station.tombstones import Tombstones
 from gateway.station.vitals import Vitals
 from gateway.station.webhook import Post
 
@@ -83,6 +84,7 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(watch.run(stop)),
                 group.create_task(addressees.run(stop)),
                 group.create_task(courier.run(stop)),
+                group.create_task(Tombstones(store=store, keep=settings.item_retention).run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

@@ -1,7 +1,7 @@
 """Raw files of messages that cannot be stored as they are (P19).
 
-Owns one folder. A file is on the disk, under its final name, before anybody acknowledges the message; nothing is ever
-removed from here by the program.
+Owns one folder. A file is on the disk, under its final name, before anybody acknowledges the message; none is removed
+before a person has decided about its item.
 """
 
 import hashlib
@@ -34,6 +34,12 @@ class Spool:
         finally:
             os.close(folder)
         return path
+
+
+def forget(path: Path) -> None:
+    """Remove a raw file and what is written beside it; raises OSError when one of them cannot be removed."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _about(wire: Wire, source: str, error: str) -> str:

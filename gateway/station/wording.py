@@ -14,6 +14,7 @@ from gateway.contract.text import clip
 from gateway.station.dossier import Item, Run
 
 _MAX_QUOTE: Final = 240
+_TWO_DAYS: Final = 48
 _MAX_FIGURE: Final = 1e12
 """Beyond it a figure is somebody's joke, and too long for a line."""
 
@@ -43,6 +44,20 @@ def resolved(item: Item, link: str) -> str:
     who, why = one_line(item.decided_by or "nobody"), one_line(item.decision_reason or "no reason given")
     what = f"Ticket {item.ticket} ({one_line(item.kind)}) is out of quarantine"
     return f"{what}: {item.state} by {who}, because: {why}. {link}"
+
+
+def retained(item: Item, removal_at: float | None, now: float) -> str | None:
+    """What has become of an item's contents, or when they go; None while nothing makes them go."""
+    if item.removed_at is not None:
+        return (
+            f"Body and headers were removed, {clock(item.removed_at)}: {item.size} bytes, SHA-256 {item.digest}."
+            " The decision and the audit stay."
+        )
+    if removal_at is None or removal_at > _MAX_FIGURE:
+        return None
+    hours = max(0.0, removal_at - now) / 3600
+    left = f"in {hours / 24:.0f} days" if hours >= _TWO_DAYS else f"in {hours:.0f} hours"
+    return f"Body and headers go {left if hours >= 1 else 'within the hour'}, {clock(removal_at)}."
 
 
 def sentence(run: Run) -> str:

@@ -3,6 +3,7 @@
 Owns the paths, and how the desk is put together. Who may ask is told by `guard`.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ from gateway.station.desk.rendering import page
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
+from gateway.station.tombstones import countdown
 from gateway.station.vitals import Vitals
 
 _HERE: Final = Path(__file__).parent
@@ -90,10 +92,13 @@ async def _item_page(request: web.Request) -> web.StreamResponse:
     generations = []
     for generation in sorted({run.generation for run in found.runs} | {item.generation for item in found.items}):
         item = next((item for item in found.items if item.generation == generation), None)
-        generations.append({"number": generation, "item": item, "runs": views.run_views(found, generation)})
+        removal_at = countdown(found, item, request.app[SETTINGS].item_retention) if item is not None else None
+        kept = wording.retained(item, removal_at, time.time()) if item is not None else None
+        runs = views.run_views(found, generation)
+        generations.append({"number": generation, "item": item, "runs": runs, "kept": kept})
     body = None
     attached: Sequence[Attachment] = ()
-    if found.items:
+    if found.items and found.items[0].removed_at is None:
         attached = await enclosures.find(store, ticket, found.items[0].generation)
         head, charset = await dossier.find_preview(store, ticket, found.items[0].generation)
         body = preview(head, size=found.items[0].size, charset=charset)
@@ -129,7 +134,7 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
     found = await dossier.find(request.app[STORE], ticket)
     if found is None:
         raise web.HTTPNotFound(text="no report about this ticket ever arrived")
-    return _json(shown(found, link(request, ticket)))
+    return _json(shown(found, link(request, ticket), request.app[SETTINGS].item_retention))
 
 
 async def _fleet_document(request: web.Request) -> web.StreamResponse:

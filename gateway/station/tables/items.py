@@ -35,11 +35,15 @@ items: Final = Table(
     Column("decided_at", Float),
     Column("decided_by", Text),
     Column("decision_reason", Text),
+    Column("removed_at", Float),
+    Column("removed_bytes", BigInteger),
     Index("items_by_state", "state", "arrived_at"),
+    Index("items_by_removal", "removed_at", "decided_at"),
 )
 """What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which
-another item may have had first. `properties` holds the message's properties and
-header table as AMQP bytes, so that a replay sends what came and not what a document format made of it."""
+another item may have had first. `properties` holds the message's properties and header table as AMQP bytes, so that a
+replay sends what came and not what a document format made of it. From `removed_at` on a row is a tombstone: body,
+properties and headers are empty, `removed_bytes` is the body's size as it was."""
 
 spooled: Final = Table(
     "spooled",

@@ -1,5 +1,6 @@
 """The desk's pages about what its store holds, asked for over HTTP without a station."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Stamp
 from gateway.settings import StationSettings, load
 from gateway.station import arrival as arrivals
-from gateway.station import dossier, holding, ledger
+from gateway.station import decisions, dossier, holding, ledger
+from gateway.station.decisions import Decision
 from gateway.station.desk import routes
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
 from gateway.station.tables.items import items
+from gateway.station.tombstones import Tombstones
 from gateway.station.vitals import Vitals
 
 
@@ -78,6 +81,24 @@ async def test_what_was_decided_last_stands_first(store: Store, desk: TestClient
             await transaction.execute(sa.update(items).filter_by(ticket=ticket).values(**changes))
     page = await _page(desk, "/?view=decided")
     assert sorted("abc", key=lambda ticket: page.index(f'href="/items/{ticket}"')) == ["a", "c", "b"]
+
+
+async def test_an_item_says_when_its_contents_go_and_that_they_have_gone(
+    store: Store, desk: TestClient[Any, Any]
+) -> None:
+    await _hold(store, "t", "held")
+    await decisions.discard(store, "t", Decision(by="ana", reason="spam"))
+    assert "Body and headers go in 90 days, " in await _page(desk, "/items/t")
+    assert "Body and headers" not in await _page(desk, "/items/held")
+    later = time.time() + 91 * 86_400
+    await Tombstones(store=store, keep=90 * 86_400, clock=lambda: later).sweep()
+    page = await _page(desk, "/items/t")
+    assert "Body and headers were removed, " in page
+    assert "contents removed" in page
+    assert "<h2>Body" not in page
+    async with desk.get("/api/items/t") as answer:
+        [item] = (await answer.json())["items"]
+    assert (item["removed_at"], item["removal_at"], item["decided_by"]) == (later, None, "ana")
 
 
 @pytest.mark.parametrize("moment", [1e300, -1e300, 1e15])

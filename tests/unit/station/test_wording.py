@@ -56,6 +56,7 @@ def _item(detail: str | None = None) -> Item:
         arrived_at=0.0,
         decided_at=None,
         decided_by=None,
+        removed_at=None,
         decision_reason=None,
     )
 
