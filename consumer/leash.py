@@ -99,6 +99,11 @@ class Leash:
         """Return the worker's resident memory now, in bytes."""
         return memory.resident(self._statm) if self._statm is not None else 0
 
+    def footprint(self, limit: int) -> int:
+        """Return the worker's resident memory and that of all processes below it, in bytes, to be held to `limit`."""
+        own = self.resident()
+        return own + memory.beneath(self.pid, limit - own) if own > 0 and self.pidfd is not None else own
+
     def private(self) -> int:
         """Return the bytes that only this worker has now; takes milliseconds, see `recycle.LOOK_SECONDS`."""
         return memory.private(self._rollup, self._statm) if self._statm is not None else 0

@@ -8,6 +8,8 @@ import select
 from pathlib import Path
 from typing import Final
 
+from consumer.worker.lineage import descendants
+
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _RESIDENT, _SHARED = 1, 2
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -58,6 +60,35 @@ def anonymous(statm: int) -> int:
         return (int(columns[_RESIDENT]) - int(columns[_SHARED])) * _PAGE
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def beneath(pid: int, most: int) -> int:
+    """Return the bytes of all that descends from the living process `pid`, which count towards its limit of `most`.
+
+    Anonymous bytes, which the kernel tells at once; where these come to more than `most`, only those that are private
+    to each, for copies of one process share what none of them has changed.
+    """
+    family = descendants(pid)
+    if not family:
+        return 0
+    total = sum(_anonymous_of(one) for one in family)
+    return total if total <= most else sum(_private_of(one) for one in family)
+
+
+def _anonymous_of(pid: int) -> int:
+    try:
+        columns = Path(f"/proc/{pid}/statm").read_bytes().split()
+        return (int(columns[_RESIDENT]) - int(columns[_SHARED])) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _private_of(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+    except OSError:  # it has ended, or the kernel does not tell of this one
+        return _anonymous_of(pid)
+    return sum(int(line.split()[1]) for line in lines if line.startswith((b"Private_Clean:", b"Private_Dirty:"))) * 1024
 
 
 class OomWatch:

@@ -302,7 +302,7 @@ class Pool:
         for entry in list(self._by_worker.values()):
             if entry.trial is None or entry.leash is None:
                 continue
-            now = entry.leash.resident()
+            now = entry.leash.footprint(entry.order.memory_limit)
             entry.trial.look(now)
             if now > entry.order.memory_limit:
                 self._overdue(entry.order.run, Cause.MEMORY)

@@ -40,12 +40,14 @@ from consumer.worker.main import Seat, serve
 from consumer.worker.native import speak_by_lines
 from consumer.worker.reading import Reader, limits_from
 from consumer.worker.runner import MAX_MESSAGE
+from consumer.worker.strays import Strays
 from consumer.worker.used import used
 from gateway.contract.text import clip
 from gateway.preflight import VocabularyError
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _OOM_SCORE: Final = 500
 """Raised, so that the kernel takes a worker before the mold and the mold before the supervisor."""
 _DESCRIPTORS: Final = 3
@@ -71,6 +73,7 @@ class Mold:
         self._reader: Reader | None = None
         self._supervisor = 0
         self._wakeup: tuple[int, ...] = ()
+        self._strays: Strays | None = None
 
     def serve(self) -> Seat | None:
         """Serve until the supervisor is gone or says so by closing the control socket.
@@ -82,6 +85,8 @@ class Mold:
             return None
         if not self._preload(first[0]):
             return None
+        strays = self._strays = Strays(self._poll)
+        _adopt_orphans()
         wake, signalled = self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -94,6 +99,10 @@ class Mold:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._children:
                     self._reap(descriptor)
+                    continue
+                if descriptor in strays:
+                    strays.reap(descriptor)
+                    self._sweep()
                     continue
                 request = self._receive() if descriptor == self._control.fileno() else None
                 if request is None:
@@ -165,8 +174,10 @@ class Mold:
         os.dup2(output, 1)
         os.dup2(output, 2)
         # Only what is the mold's own: a file that the handler's module opened must not turn into a stranger's number.
-        for mine in (output, self._control.detach(), *self._wakeup, *self._children):
+        strays = self._strays.descriptors if self._strays is not None else ()
+        for mine in (output, self._control.detach(), *self._wakeup, *self._children, *strays):
             os.close(mine)
+        _adopt_orphans()  # while it lives, all that it has started can be seen below it
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         _adjust_oom_score(_OOM_SCORE)
         _name_process("lz-worker")
@@ -197,11 +208,20 @@ class Mold:
             os.killpg(child.pid, signal.SIGKILL)
         _, status, usage = os.wait4(child.pid, 0)
         self._say(Reaped(worker=child.worker, status=status, peak_rss=usage.ru_maxrss * 1024, usage=used(usage)))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        if self._strays is not None:
+            self._strays.sweep(frozenset(child.pid for child in self._children.values()))
 
     def _end(self) -> None:
         for pidfd in list(self._children):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             self._reap(pidfd)
+        # The children of a stray come to us when it is dead; the supervisor ends a mold that takes too long over it.
+        while self._strays:
+            self._strays.reap(self._strays.descriptors[0])
+            self._sweep()
 
     def _receive(self) -> tuple[Record, list[int]] | None:
         try:
@@ -226,6 +246,12 @@ def _die_with_parent(number: signal.Signals, parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent:
         os._exit(0)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of all that descends from this process and loses its own."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def _adjust_oom_score(score: int) -> None:

@@ -159,6 +159,28 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             Path(argument).write_text(str(child.pid))
             time.sleep(600)
+        case "stray":  # the way of a daemon: out of the group, and its parent is gone
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    Path(argument).write_text(str(os.getpid()))
+                    time.sleep(600)
+                os._exit(0)
+            time.sleep(600)
+        case "feed":  # a program that it calls takes the memory
+            glutton = "b = bytearray(300 << 20); b[::4096] = b'x' * len(b[::4096]); import time; time.sleep(600)"
+            subprocess.run([sys.executable, "-c", glutton], check=True)
+        case "copies":  # which share what none of them changes
+            shared = bytearray(120 << 20)
+            shared[:: 1 << 12] = b"x" * len(shared[:: 1 << 12])
+            copies = []
+            for _ in range(3):
+                if (copy := os.fork()) == 0:
+                    time.sleep(1)
+                    os._exit(0)
+                copies.append(copy)
+            for copy in copies:
+                os.waitpid(copy, 0)
         case "garble":
             os.write(_own_pipe(), b"\xff" * 64)
             time.sleep(600)

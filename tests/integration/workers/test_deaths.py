@@ -171,6 +171,25 @@ async def test_what_a_worker_has_started_dies_with_it(pool: Pool, tmp_path: Path
     await soon(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
 
+async def test_what_a_worker_has_started_dies_with_it_though_it_has_left_its_group(pool: Pool, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    report = await pool.run(order(f"stray {note}", deadline=1.5))
+    assert report.outcome is Outcome.TIMED_OUT
+    stray = int(note.read_text())
+    await soon(lambda: not psutil.pid_exists(stray))  # waited for, too
+    assert (await pool.run(order())).outcome is Outcome.SUCCEEDED
+
+
+async def test_memory_of_what_a_run_has_started_counts(pool: Pool) -> None:
+    report = await pool.run(order("feed", memory_limit=250 * MIB))
+    assert (report.outcome, report.code) == (Outcome.MEMORY, "memory:ceiling")
+    assert report.evidence["peak_rss"] > 250 * MIB
+
+
+async def test_copies_of_a_worker_do_not_count_what_they_share(pool: Pool) -> None:
+    assert (await pool.run(order("copies", memory_limit=350 * MIB))).outcome is Outcome.SUCCEEDED
+
+
 async def test_lost_mold_charges_nobody_and_is_replaced(new_pool: NewPool, tmp_path: Path) -> None:
     pool = new_pool(slots=2)
     await pool.start()
