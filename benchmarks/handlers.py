@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,15 @@ class Record:
         self._path = path
         self._read = 0
         self._notes: list[Note] = []
+        self._ended: set[str] = set()
+        self._looked = 0
+
+    def ended(self) -> AbstractSet[str]:
+        """Return the tickets of which an end is noted; a look costs what is new."""
+        notes = self.notes()
+        self._ended.update(note.ticket for note in notes[self._looked :] if note.what == "end")
+        self._looked = len(notes)
+        return self._ended
 
     def notes(self) -> list[Note]:
         """Return every note so far, oldest first."""

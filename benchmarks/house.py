@@ -6,6 +6,10 @@ Owns start, end and the settings that differ from the defaults. Asks the product
 import http.client
 import json
 import tempfile
+import threading
+from collections.abc import Sequence, Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,6 +19,8 @@ from benchmarks.waiting import BenchmarkFailed, until
 from gateway.contract.topology import Lane
 from gateway.embedded import EmbeddedBroker, free_port
 
+_HANDS: Final = 8
+"""Threads that submit beside each other."""
 ENDED: Final = frozenset({"done", "quarantined", "discarded"})
 SHORTENED: Final = {
     "LAZARETTO_DELAY_UNIT": "50ms",
@@ -39,7 +45,8 @@ class House:
         self._record_path = self.folder / "record.jsonl"
         self._record = Record(self._record_path)
         self._programs: list[Program] = []
-        self._door: http.client.HTTPConnection | None = None
+        self._here = threading.local()
+        self._doors: list[http.client.HTTPConnection] = []
         self._env = env
 
     def __enter__(self) -> Self:
@@ -62,8 +69,8 @@ class House:
         finally:
             for program in self._programs:
                 program.kill()
-            if self._door is not None:
-                self._door.close()
+            for door in self._doors:
+                door.close()
             self.broker.stop()
             self._temporary.cleanup()
 
@@ -137,6 +144,15 @@ class House:
         if status != http.client.ACCEPTED:
             raise BenchmarkFailed(f"the door answered {status} to {ticket}: {answer}")
 
+    def submit_all(self, tickets: Sequence[str], kind: str) -> None:
+        """Bring many tickets, in no order: one confirm is not waited for before the next is asked for."""
+        with ThreadPoolExecutor(_HANDS) as hands:
+            list(hands.map(self.submit, tickets, repeat(kind)))
+
+    def ended(self) -> AbstractSet[str]:
+        """Return the tickets whose handler has come to its end, by its own note."""
+        return self._record.ended()
+
     def status(self, ticket: str) -> dict[str, Any]:
         """Return what the door tells a client."""
         return self._ask("GET", f"/v1/tickets/{ticket}", None)[1]
@@ -169,17 +185,24 @@ class House:
         return self._record.notes()
 
     def _ask(self, method: str, path: str, body: str | None) -> tuple[int, dict[str, Any]]:
-        if self._door is None:
-            self._door = http.client.HTTPConnection("127.0.0.1", self.door_port, timeout=30)
+        door = self._connection()
         headers = {"Content-Type": "application/json"} if body else {}
         try:
-            self._door.request(method, path, body, headers)
-            response = self._door.getresponse()
+            door.request(method, path, body, headers)
+            response = door.getresponse()
         except ConnectionError:  # idle for longer than the door keeps a connection; tickets here have ids of their own
-            self._door.close()
-            self._door.request(method, path, body, headers)
-            response = self._door.getresponse()
+            door.close()
+            door.request(method, path, body, headers)
+            response = door.getresponse()
         return response.status, json.loads(response.read())
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """Return this thread's connection to the door."""
+        door: http.client.HTTPConnection | None = getattr(self._here, "door", None)
+        if door is None:
+            door = self._here.door = http.client.HTTPConnection("127.0.0.1", self.door_port, timeout=30)
+            self._doors.append(door)
+        return door
 
 
 def _get(port: int, path: str) -> tuple[int, dict[str, Any]]:

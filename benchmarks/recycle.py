@@ -128,8 +128,7 @@ def _ratio(ours: list[float], base: list[float]) -> float:
 def _run(house: House, name: str, count: int, runs: str) -> Leg:
     tickets = [f"{name}-{number}" for number in range(count)]
     wanted = set(tickets)
-    for ticket in tickets:
-        house.submit(ticket, "good")
+    house.submit_all(tickets, "good")
     node = house.node(workers=_WORKERS, LAZARETTO_RECYCLE_RUNS=runs, LAZARETTO_RECYCLE_RSS="0")
     watch = _Watch(_port(node))
     with watch.looking():
@@ -152,7 +151,7 @@ def _run(house: House, name: str, count: int, runs: str) -> Leg:
 
 
 def _ended(house: House, wanted: set[str]) -> int:
-    return len({note.ticket for note in house.notes() if note.what == "end"} & wanted)
+    return len(house.ended() & wanted)
 
 
 def _port(node: Program) -> int:
@@ -176,8 +175,7 @@ def _no_ops(house: House, items: int, runs: str) -> float:
 
 def _refills(house: House, kills: int) -> list[float]:
     """Kill workers while items wait, and return the seconds from each death to the first run of a new one, sorted."""
-    for number in range(kills * 20 + 50):
-        house.submit(f"refill-{number}", "slow")
+    house.submit_all([f"refill-{number}" for number in range(kills * 20 + 50)], "slow")
     node = house.node(workers=_WORKERS)
     refills = []
     try:

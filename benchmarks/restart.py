@@ -54,8 +54,7 @@ def measure(scale: Scale) -> dict[str, Any]:
 def _run(house: House, name: str, count: int, restarts: int) -> Leg:
     tickets = [f"{name}-{number}" for number in range(count)]
     wanted = set(tickets)
-    for ticket in tickets:
-        house.submit(ticket, "slow")
+    house.submit_all(tickets, "slow")
     node = house.node(workers=_WORKERS)
     done = 0
     for number in range(1, restarts + 1):
@@ -83,4 +82,4 @@ def _run(house: House, name: str, count: int, restarts: int) -> Leg:
 
 
 def _ended(house: House, wanted: set[str]) -> int:
-    return len({note.ticket for note in house.notes() if note.what == "end"} & wanted)
+    return len(house.ended() & wanted)

@@ -68,8 +68,7 @@ def _run(house: House, name: str, count: int, killer_kind: str = "", webhook: We
     killer, good = f"{name}-killer", [f"{name}-{number}" for number in range(count)]
     if killer_kind:
         house.submit(killer, killer_kind)
-    for ticket in good:
-        house.submit(ticket, "good")
+    house.submit_all(good, "good")
     wanted = {*good, *([killer] if killer_kind else [])}
     nodes = {lane: house.node(lane) for lane in Lane}
     _keep_up(house, nodes, wanted)
@@ -114,12 +113,12 @@ def _keep_up(house: House, nodes: dict[Lane, Program], wanted: set[str]) -> None
         for lane, program in nodes.items():
             if program.ended:
                 nodes[lane] = house.node(lane)
-        ended = {note.ticket for note in house.notes() if note.what == "end"}
+        ended = house.ended()
         return good <= ended and all(house.status(killer)["state"] == "quarantined" for killer in killers)
 
     try:
         until(over, _WITHIN, "every good item has run")
     except BenchmarkFailed:
-        ended = {note.ticket for note in house.notes() if note.what == "end"}
+        ended = house.ended()
         if not good & ended:
             raise
