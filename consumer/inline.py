@@ -98,14 +98,18 @@ class Inline:
         self._stopping = False
 
     @classmethod
-    def load(cls, handler: str, *, slots: int, limits: Mapping[str, Any] | None = None) -> "Inline":
-        """Load `package.module:function`, which must be `async def`; raises ExecutorUnavailable otherwise."""
+    def load(cls, handler: str, *, slots: int, limits: Mapping[str, Any] | None = None, warm: bool = False) -> "Inline":
+        """Load `package.module:function`, which must be `async def`; raises ExecutorUnavailable otherwise.
+
+        `warm` loads the vocabulary now and not with the first text that needs it, which holds up everything.
+        """
         fields = dict(limits or {})
         encoding = str(fields.pop("encoding", "o200k_base"))
         try:
             found = load(handler)
             reader = Reader(limits=limits_from(fields), encoding=encoding)
-            reader.warm()
+            if warm:
+                reader.warm()
         except HandlerUnavailable as error:
             raise ExecutorUnavailable(f"{error}\n{error.traceback}".rstrip()) from error
         except VocabularyError as error:

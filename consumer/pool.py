@@ -84,7 +84,7 @@ class Pool:
         fresh: bool = False,
         hard: HardLimits | None = None,
         limits: Mapping[str, Any] | None = None,
-        warm: bool = True,
+        warm: bool = False,
         start_deadline: float = 10.0,
         recycle: Limits = NEVER,
         hunt: int = 0,

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from consumer import policy, probe
 from consumer.briefing import HardLimits
@@ -25,6 +24,7 @@ from gateway.contract.topology import Lane, Topology
 
 Duration = Annotated[float, BeforeValidator(knobs.duration)]
 Size = Annotated[int, BeforeValidator(knobs.size)]
+Table = Annotated[dict[str, Any], BeforeValidator(knobs.document)]
 
 
 _MAX_PORT = 65535
@@ -42,10 +42,10 @@ class SettingsInvalid(Exception):
     """One line for each mistake."""
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything a node needs to know; the field's description is its line in `--help`."""
 
-    model_config = SettingsConfigDict(env_prefix=knobs.PREFIX, extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     broker_url: str = Field(
         "amqp://guest:guest@127.0.0.1:5673/", description="AMQP URLs, comma separated for a cluster"
@@ -140,13 +140,11 @@ class Settings(BaseSettings):
     max_tokens: int = Field(128000, ge=1, description="the same: tokens")
     max_attachments: int = Field(10, ge=0, description="the same: attachments")
     encoding: str = Field("o200k_base", description="vocabulary that tokens are counted with")
-    rules: dict[str, Any] = Field(
+    rules: Table = Field(
         default_factory=dict,
         description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
     )
-    kinds: dict[str, Any] = Field(
-        default_factory=dict, description='policies by kind, [kinds."support.ticket"] in the file'
-    )
+    kinds: Table = Field(default_factory=dict, description='policies by kind, [kinds."support.ticket"] in the file')
 
     @field_validator("handler")
     @classmethod
@@ -254,7 +252,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settin
     except ValueError as error:
         mistakes.append(str(error))
     mistakes += knobs.unknown(environment, table)
-    given = {name: value for name, value in table.items() if knobs.PREFIX + name.upper() not in environment}
+    given = knobs.given(environment, table, Settings.model_fields)
     try:
         settings = Settings(**{**given, **overrides})
     except ValidationError as error:

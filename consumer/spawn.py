@@ -23,8 +23,8 @@ from consumer import memory
 from consumer.pipe import MAX_WORD_BYTES, STACK_SIGNAL, Fork, Preload, Record, decode, encode
 
 _BOOT: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from consumer.worker.mold import main; sys.exit(main(int(sys.argv[2])))"
+    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv[1]); "
+    "from consumer.worker.mold import main; gc.enable(); sys.exit(main(int(sys.argv[2])))"
 )
 _DESCRIPTORS: Final = 2
 _STACK_BYTES: Final = 1 << 16
@@ -48,8 +48,8 @@ class Blueprint:
     """Fields of `gateway.preflight.Limits`; what is left out keeps its default. Plain values, for the supervisor has no
     use for what comes along with the class."""
     encoding: str = "o200k_base"
-    warm: bool = True
-    """Load the vocabulary in the mold, shared by all workers; else in the first worker that needs it."""
+    warm: bool = False
+    """Load the vocabulary in the mold, shared by all workers; else in each worker that comes to need it."""
     path: tuple[str, ...] = field(default_factory=_path_now)
     """Where modules are found, absolute: a mold that is started later, from elsewhere, must find the same ones."""
 

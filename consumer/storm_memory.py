@@ -4,6 +4,7 @@ Owns the tables `first_runs` and `storms` in the fence's store, and the memory o
 stopped stays stopped, on every node and over every restart, until somebody lifts it; another build knows nothing of it.
 """
 
+import importlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
@@ -11,7 +12,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 from sqlalchemy import Boolean, Column, Float, Integer, String, Table, Text, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer import store
@@ -194,7 +194,8 @@ class StoreMemory:
 
 
 async def _take_turns(connection: AsyncConnection, build: str) -> None:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    # By name, and not by an import of both: that of PostgreSQL brings all its drivers along.
+    dialect = importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
     row = dialect.insert(storms).values(build=build, storm=None, announced=False)
     await connection.execute(row.on_conflict_do_update(index_elements=["build"], set_={"build": row.excluded.build}))
 

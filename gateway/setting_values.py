@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
-from pydantic_settings import NoDecode
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from yarl import URL
@@ -122,13 +121,14 @@ def _reached_as(value: object) -> object:
 
 Seconds = Annotated[float, BeforeValidator(knobs.duration)]
 Bytes = Annotated[int, BeforeValidator(knobs.size)]
-Listen = Annotated[Address, NoDecode, BeforeValidator(_address)]
+Listen = Annotated[Address, BeforeValidator(_address)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
-Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_broker_url)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_broker_url)]
 StoreUrl = Annotated[str, BeforeValidator(_store_url)]
 WebAddress = Annotated[str, BeforeValidator(_reached_as)]
-Proxies = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_proxies)]
-Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
+Proxies = Annotated[tuple[str, ...], BeforeValidator(_proxies)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Table = Annotated[dict[str, Any], BeforeValidator(knobs.document)]
 
 
 def unit(annotation: object, metadata: list[Any]) -> str:

@@ -9,15 +9,9 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.contract import kind_limits, knobs, rules
 from gateway.contract.topology import Topology
@@ -29,6 +23,7 @@ from gateway.setting_values import (
     Seconds,
     StoreUrl,
     Switch,
+    Table,
     Texts,
     Urls,
     WebAddress,
@@ -50,10 +45,10 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
 
 
-class _Shared(BaseSettings):
+class _Shared(BaseModel):
     """What door and station have in common."""
 
-    model_config = SettingsConfigDict(env_prefix=knobs.PREFIX, frozen=True, extra="ignore", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
     broker_url: Urls = Field(
         default=("amqp://guest:guest@127.0.0.1:5673/",),
@@ -68,19 +63,6 @@ class _Shared(BaseSettings):
     delay_unit: Seconds = Field(default=1.0, ge=0.001, le=60, description="shortest delay of a retry")
     drain_grace: Seconds = Field(default=30.0, gt=0, description="time to finish at SIGTERM")
     log: Literal["console", "json"] = Field(default="console", description="form of the log: console or json")
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings passes it by name
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments, then the environment, then the configuration file; the first that names a setting wins."""
-        table = {name: value for name, value in knobs.read_table(os.environ).items() if name in cls.model_fields}
-        return init_settings, env_settings, InitSettingsSource(settings_cls, table)
 
     @property
     def topology(self) -> Topology:
@@ -131,11 +113,11 @@ class DoorSettings(_Shared):
     vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
     vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
     max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
-    rules: dict[str, Any] = Field(
+    rules: Table = Field(
         default_factory=dict,
         description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
     )
-    kinds: dict[str, Any] = Field(
+    kinds: Table = Field(
         default_factory=dict,
         description='limits and policies by kind, [kinds."support.ticket"] in the file; a door reads the limits',
     )
@@ -308,7 +290,7 @@ def load(model: type[AnySettings], **overrides: object) -> AnySettings:
         raise SettingsError([str(error)]) from error
     problems = knobs.unknown(os.environ, table)
     try:
-        settings = model(**overrides)  # type: ignore[arg-type]
+        settings = model(**{**knobs.given(os.environ, table, model.model_fields), **overrides})
     except ValidationError as error:
         raise SettingsError(problems + list(_sentences(error))) from error
     if problems:

@@ -34,14 +34,13 @@ class Reader:
     """Reads tickets under `limits`, counting tokens of the packaged vocabulary `encoding`."""
 
     def __init__(self, *, limits: Limits, encoding: str) -> None:
+        """Raises `VocabularyError` for a vocabulary that there is not."""
         self._limits = limits
-        self._encoding = encoding
-        self._vocabulary: Vocabulary | None = None
+        self._vocabulary = Vocabulary.at_need(encoding)
 
     def warm(self) -> None:
         """Load the vocabulary (0.3 to 0.6 s, about 75 MB) before it is needed; raises `VocabularyError`."""
-        if self._vocabulary is None:
-            self._vocabulary = Vocabulary.load(self._encoding)
+        _ = self._vocabulary.encoding
 
     def read(self, order: Order, measured: Callable[[Measured], None]) -> Ticket | Inadmissible:
         """Return the ticket, after the whole preflight if the order says so; `measured` is told what that found."""
@@ -58,8 +57,6 @@ class Reader:
     def _examined(
         self, order: Order, submission: Submission, measured: Callable[[Measured], None]
     ) -> Ticket | Inadmissible:
-        self.warm()
-        assert self._vocabulary is not None  # noqa: S101 - just loaded
         match preflight.examine(submission, self._limits, self._vocabulary):
             case Passed(ticket=ticket, admission=admission):
                 facts = admission.facts

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 PREFIX: Final = "LAZARETTO_"
 
 NAMES: Final = frozenset(
@@ -152,6 +154,22 @@ def size(value: Any) -> int:
     if match is None:
         raise ValueError("write a size such as 524288, 512KiB or 4MB")
     return int(float(match[1]) * _BYTES[match[2]])
+
+
+def document(value: Any) -> Any:
+    """Read a table: one of the configuration file, or JSON in the environment; raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise ValueError("write JSON in the environment, or a table in the configuration file") from error
+
+
+def given(environment: Mapping[str, str], table: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return what is said of the settings `names`, in the environment or else in the file, as it is written there."""
+    found = {name: environment.get(PREFIX + name.upper(), table.get(name)) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def unknown(environment: Iterable[str], table: Iterable[str]) -> list[str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from charset_normalizer import from_bytes
-
 SAMPLE_BYTES = 8_192
 MIN_NON_ASCII_BYTES = 128
 MIN_DISTINCT_CHARACTERS = 8
@@ -57,6 +55,8 @@ def charset(body: bytes) -> str | None:
     sample = _sample(body)
     if len(sample.translate(None, _ALL_ASCII)) < MIN_NON_ASCII_BYTES:
         return None
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - 30 ms of a start, for what few bodies need
+
     candidates = from_bytes(sample, cp_isolation=_CANDIDATES, preemptive_behaviour=False, enable_fallback=False)
     for candidate in list(candidates)[:MAX_CANDIDATES]:
         try:

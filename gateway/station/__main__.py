@@ -3,6 +3,10 @@
 Owns the exit codes of the station. Holds no rule of its own.
 """
 
+import gc
+
+gc.disable()  # looks for garbage among modules, which are here to stay, were a tenth of the start
+
 import argparse
 import asyncio
 import io
@@ -16,8 +20,10 @@ from gateway.contract import logs
 from gateway.key_ring import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, help_text, load
 from gateway.station import command_line, keys_verb
-from gateway.station.apprise_channel import ChannelUnusable
+from gateway.station.channels import ChannelUnusable
 from gateway.station.revisions import StoreVersion
+
+gc.enable()
 
 _USAGE = 2
 _UNREACHABLE = 3

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import apprise
 
-from gateway.station.channels import ChannelFailed, Notice
+from gateway.station.channels import ChannelFailed, ChannelUnusable, Notice
 from gateway.station.holding import AlertEvent
 
 NOTIFY_DEADLINE: Final = 15.0
@@ -29,10 +29,6 @@ _KINDS: Final = {
     AlertEvent.RESOLVED: apprise.NotifyType.SUCCESS,
     AlertEvent.REFUSALS_SURGED: apprise.NotifyType.WARNING,
 }
-
-
-class ChannelUnusable(ValueError):
-    """A configured alert URL that Apprise cannot read."""
 
 
 class AppriseChannel:

@@ -22,6 +22,10 @@ class ChannelFailed(Exception):
     """The alert did not go out this way, or perhaps did not; the text says why."""
 
 
+class ChannelUnusable(ValueError):
+    """A configured alert URL that nothing can be sent to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """One alert, ready to go out."""

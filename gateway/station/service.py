@@ -20,7 +20,7 @@ from aiohttp import web
 from gateway import broker
 from gateway.contract.logs import event
 from gateway.settings import StationSettings
-from gateway.station import amqp, apprise_channel
+from gateway.station import amqp
 from gateway.station.addressees import Addressees
 from gateway.station.channels import Channel, ExchangeChannel, LogChannel
 from gateway.station.courier import Courier
@@ -122,8 +122,12 @@ async def check(settings: StationSettings) -> list[str]:
 
 
 def _channels(settings: StationSettings, sender: Sender) -> list[Channel]:
-    foreign = apprise_channel.channels(settings.alert_urls)
-    return [LogChannel(), ExchangeChannel(sender, settings.topology), *foreign]
+    own: list[Channel] = [LogChannel(), ExchangeChannel(sender, settings.topology)]
+    if not settings.alert_urls:
+        return own
+    from gateway.station import apprise_channel  # noqa: PLC0415 - a third of a second, which few stations need
+
+    return [*own, *apprise_channel.channels(settings.alert_urls)]
 
 
 def _asked(settings: StationSettings) -> str:

@@ -4,13 +4,13 @@ Owns the table `tickets`, and tells `gateway.station.callbacks` what was merged 
 and more than once; the row that results is the same.
 """
 
+import importlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.ids import UNKNOWN_KIND
@@ -51,7 +51,8 @@ async def merge(transaction: AsyncConnection, reports: Iterable[Report]) -> None
 
 def insert(dialect: str, table: sa.Table) -> Any:
     """Return an INSERT that can say what to do about a row that exists."""
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    # By name, and not by an import of both: that of PostgreSQL brings all its drivers along.
+    return importlib.import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
 
 
 def _row(report: Report) -> dict[str, Any]:

@@ -6,7 +6,8 @@ Owns loading: packaged ranks, a checked hash, tiktoken's own pattern and special
 
 from __future__ import annotations
 
-import base64
+import binascii
+import functools
 import gzip
 import hashlib
 import zlib
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tiktoken
-from tiktoken_ext import openai_public  # type: ignore[import-untyped] # a plug-in module without types
+if TYPE_CHECKING:
+    import tiktoken
 
 PACKAGED = ("o200k_base", "cl100k_base")
 """Names of the vocabularies for which the positions of safe cuts were proven (see `tokens`)."""
@@ -28,18 +29,33 @@ class VocabularyError(Exception):
     """The vocabulary is unknown, unreadable or not the one it should be. Fails the start; there is no going on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """An encoder that counts as tiktoken does. Thread-safe; about 75 MB, so one for a process."""
 
     name: str
-    encoding: tiktoken.Encoding
+    build: Callable[[], tiktoken.Encoding]
+
+    @functools.cached_property
+    def encoding(self) -> tiktoken.Encoding:
+        """The encoder, built when it is first asked for. Raises VocabularyError."""
+        return self.build()
 
     @classmethod
     def load(cls, name: str, *, file: Path | None = None, sha256: str | None = None) -> Vocabulary:
         """Build the vocabulary `name` from the packaged ranks, or from `file` (plain or .gz) with its own hash.
 
         Takes 0.3 to 0.6 s of CPU and reads one file. Raises VocabularyError.
+        """
+        vocabulary = cls.at_need(name, file=file, sha256=sha256)
+        _ = vocabulary.encoding
+        return vocabulary
+
+    @classmethod
+    def at_need(cls, name: str, *, file: Path | None = None, sha256: str | None = None) -> Vocabulary:
+        """Return the vocabulary that `load` does, to be built at the first text that needs counting.
+
+        Most need none: no text has more tokens than bytes. Raises VocabularyError for what can be told at once.
         """
         if name not in PACKAGED:
             raise VocabularyError(f"no vocabulary is called {name!r}; known are {', '.join(PACKAGED)}")
@@ -49,11 +65,17 @@ class Vocabulary:
         def packaged_ranks(_address: str, expected_hash: str) -> dict[bytes, int]:
             return _ranks(_read(name, file), sha256 or expected_hash)
 
-        constructor: Callable[[], dict[str, Any]] = openai_public.ENCODING_CONSTRUCTORS[name]
-        encoding = tiktoken.Encoding(**_with_ranks_from(constructor, packaged_ranks)())
-        # A second copy of all ranks, kept for decoding and pickling, which nobody here does: 28 MB.
-        encoding._mergeable_ranks = {}  # noqa: SLF001
-        return cls(name=name, encoding=encoding)
+        def build() -> tiktoken.Encoding:
+            import tiktoken  # noqa: PLC0415 - as rare as what is built of it
+            from tiktoken_ext import openai_public  # type: ignore[import-untyped] # noqa: PLC0415 - the same
+
+            constructor: Callable[[], dict[str, Any]] = openai_public.ENCODING_CONSTRUCTORS[name]
+            encoding = tiktoken.Encoding(**_with_ranks_from(constructor, packaged_ranks)())
+            # A second copy of all ranks, kept for decoding and pickling, which nobody here does: 28 MB.
+            encoding._mergeable_ranks = {}  # noqa: SLF001
+            return encoding
+
+        return cls(name=name, build=build)
 
 
 def _with_ranks_from(
@@ -81,7 +103,8 @@ def _ranks(content: bytes, expected: str) -> dict[bytes, int]:
     if actual != expected.lower():
         raise VocabularyError(f"the vocabulary's sha256 is {actual}, not {expected}")
     try:
-        pairs = (line.split() for line in content.splitlines() if line)
-        return {base64.b64decode(token): int(rank) for token, rank in pairs}
+        # In bulk, at a third of what line by line costs: every process that counts tokens does it at its start.
+        words = content.split()
+        return dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     except ValueError as error:
         raise VocabularyError(f"a line of the vocabulary is not a token and a rank: {error}") from error

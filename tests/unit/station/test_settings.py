@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.settings import DoorSettings, SettingsError, StationSettings, help_text, load
-from gateway.station.apprise_channel import AppriseChannel, ChannelUnusable
+from gateway.station.apprise_channel import AppriseChannel
+from gateway.station.channels import ChannelUnusable
 
 
 @pytest.mark.parametrize("model", [StationSettings, DoorSettings])
