@@ -7,7 +7,8 @@ import http.client
 import json
 import tempfile
 import threading
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
