@@ -30,6 +30,7 @@ from gateway.reporter import Reporter
 from gateway.room import Room
 from gateway.settings import DoorSettings
 from gateway.states import States
+from gateway.station.submissions import CLOCKS_DIFFER
 from gateway.tickets import Tickets
 from gateway.waits import Waits
 from gateway.watch import Obstacle, Watch
@@ -41,7 +42,7 @@ START_PATIENCE: Final = 3.0
 EXAMINATION_SECONDS: Final = 10.0
 _LAST_CHANCE: Final = 0.25
 """Seconds to close, however late it is: a store that was not closed keeps the process alive."""
-_AROUND_A_PUBLISH: Final = repetitions.DEADLINE + 2.0
+_AROUND_A_PUBLISH: Final = repetitions.DEADLINE + CLOCKS_DIFFER
 """Seconds beyond the publish deadline after which a submission under way counts as given up: for its record, and for
 clocks that differ."""
 DRAINING: Final = "draining"

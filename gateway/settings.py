@@ -227,7 +227,7 @@ class StationSettings(_Shared):
         default=False, description="on: callbacks may go to private addresses, and in clear"
     )
     callback_patience: Seconds = Field(
-        default=86_400.0, gt=0, description="time for a client to take a callback; after a last try it is dead"
+        default=86_400.0, gt=0, description="time for which a callback is tried, downtime left out; then it is dead"
     )
     item_retention: Seconds = Field(
         default=7_776_000.0,

@@ -32,6 +32,7 @@ _LONGEST_PAUSE: Final = 3600.0
 _LONGEST_REST: Final = 60.0
 _MAX_ERROR: Final = 500
 _MOST_DOUBLINGS: Final = 16
+_MEAN_JITTER: Final = 0.75
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
 logger: Final = logging.getLogger("lazaretto.courier")
@@ -41,7 +42,7 @@ class Courier:
     """The sending side. `run` until `stop` is set."""
 
     def __init__(self, *, store: Store, post: Post, patience: float) -> None:
-        """`patience` is for how many seconds an event is tried."""
+        """`patience` is for how many seconds an event is tried, in those that the station is there."""
         self._store = store
         self._post = post
         self._patience = patience
@@ -118,7 +119,10 @@ class Courier:
         except NotTaken as error:
             changes["last_error"] = clip(str(error), _MAX_ERROR)
             changes["due_at"] = time.time() + min(_LONGEST_PAUSE, _jittered(row.tries))
-            is_dead = time.time() - row.created_at > self._patience
+            # From its first try on: that nobody tried before is not the fault of its client.
+            begun = row.first_tried_at or (row.created_at if row.tries else now)
+            changes["first_tried_at"] = begun
+            is_dead = spanned(row.tries) >= self._patience
             if is_dead:
                 changes["dead_at"] = time.time()
             said = "callback.dead" if is_dead else "callback.failed"
@@ -128,10 +132,21 @@ class Courier:
         async with self._store.writing() as transaction:
             await transaction.execute(update)
             if "dead_at" in changes:  # what has waited behind it for as long would be tried one by one
-                late = sa.and_(callbacks.c.client == row.client, callbacks.c.created_at < now - self._patience)
+                waited = callbacks.c.created_at <= changes["first_tried_at"]
+                late = sa.and_(callbacks.c.client == row.client, waited)
                 unsent = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
                 await transaction.execute(sa.update(callbacks).where(late, unsent).values(dead_at=changes["dead_at"]))
         return "sent_at" in changes
+
+
+def spanned(tries: int) -> float:
+    """Return for how many seconds an event has been tried when so many tries have failed, counting their pauses alone.
+
+    By the clock it may be longer: what a station that is down, or a client that rests, adds is not the event's doing.
+    """
+    growing = min(tries, _MOST_DOUBLINGS)
+    pauses = sum(min(_LONGEST_PAUSE, _MEAN_JITTER * _FIRST_PAUSE * float(2**doublings)) for doublings in range(growing))
+    return pauses + (tries - growing) * _LONGEST_PAUSE
 
 
 def _jittered(doublings: int) -> float:

@@ -7,13 +7,16 @@ one that takes it in: the row decides.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.station.standings import insert
 from gateway.station.tables.submissions import submissions
+
+CLOCKS_DIFFER: Final = 2.0
+"""Seconds by which the clocks of two doors may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +106,12 @@ async def _claim_known(transaction: AsyncConnection, wanted: Claim, found: Any, 
         return Differs()
     if found.status is not None:
         return Recorded(status=found.status, answer=found.answer)
-    # A lease that ends later than any that begins now was given by a clock that has gone back since.
-    if now < found.held_until <= now + wanted.lease:
+    # By the lease that its holder wrote: doors need not have one deadline, nor exactly one time. One that ends later
+    # than any that begins now was given by a clock that has gone back since.
+    lease = wanted.lease if found.lease is None else found.lease
+    if now < found.held_until <= now + lease + CLOCKS_DIFFER:
         return InFlight(seconds=found.held_until - now)
-    held = {"holder": wanted.holder, "held_until": now + wanted.lease}
+    held = {"holder": wanted.holder, "held_until": now + wanted.lease, "lease": wanted.lease}
     await transaction.execute(sa.update(submissions).where(ours).values(held))
     return Claimed(taken_over=True)
 
@@ -166,7 +171,8 @@ def _row(wanted: Claim, now: float) -> dict[str, Any]:
         "digest": wanted.digest,
         "holder": wanted.holder,
         "held_until": now + wanted.lease,
+        "lease": wanted.lease,
         "status": None,
         "answer": None,
-        "expires_at": now + wanted.keep,
+        "expires_at": now + max(wanted.keep, wanted.lease),  # nobody forgets what is in flight
     }

@@ -27,11 +27,13 @@ callbacks: Final = Table(
     Column("created_at", Float, nullable=False),
     Column("due_at", Float, nullable=False),
     Column("tries", Integer, nullable=False),
+    Column("first_tried_at", Float),
     Column("sent_at", Float),
     Column("dead_at", Float),
     Column("last_error", Text),
     UniqueConstraint("ticket", "generation", "state"),
     Index("callbacks_due", "client", "sent_at", "dead_at", "due_at"),
+    Index("callbacks_by_sending", "sent_at"),
 )
 """What clients are told of their tickets, written in the transaction that makes it true. `dead_at` marks what a client
 has not taken for too long."""

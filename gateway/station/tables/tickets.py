@@ -22,6 +22,7 @@ tickets: Final = Table(
     Column("detail", Text),
     Column("updated_at", Float, nullable=False),
     Index("tickets_by_state", "state"),
+    Index("tickets_by_age", "updated_at"),
 )
 """Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below."""
 

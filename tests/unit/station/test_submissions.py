@@ -93,6 +93,38 @@ async def test_a_lease_of_a_clock_that_has_gone_back_is_over(store: Store) -> No
     assert await _claimed(store, _claim("b"), NOW) == Claimed(taken_over=True)
 
 
+async def test_a_lease_is_as_long_as_its_holder_wrote_whatever_deadline_others_have(store: Store) -> None:
+    await _claimed(store, _claim("patient", lease=300.0))
+
+    found = await _claimed(store, _claim("hasty", lease=10.0), NOW + 200)
+    assert found == InFlight(seconds=100.0)
+    assert await _claimed(store, _claim("hasty", lease=10.0), NOW + 300) == Claimed(taken_over=True)
+    assert await _claimed(store, _claim("patient", lease=300.0), NOW + 310) == Claimed(taken_over=True)
+
+
+async def test_a_door_whose_clock_is_a_little_behind_takes_nothing_over(store: Store) -> None:
+    await _claimed(store, _claim("a"), NOW + submissions.CLOCKS_DIFFER)
+
+    assert isinstance(await _claimed(store, _claim("b"), NOW), InFlight)
+
+
+async def test_a_claim_of_a_door_that_does_not_tell_its_lease_is_judged_by_ones_own(store: Store) -> None:
+    await _claimed(store, _claim("a"))
+    async with store.writing() as transaction:
+        await transaction.execute(sa.update(rows).values(lease=None))
+
+    assert await _claimed(store, _claim("b"), NOW + 4) == InFlight(seconds=6.0)
+    assert await _claimed(store, _claim("b"), NOW - 60) == Claimed(taken_over=True)
+
+
+async def test_what_is_in_flight_is_not_forgotten_however_short_the_memory(store: Store) -> None:
+    await _claimed(store, _claim("slow", lease=2 * KEEP))
+
+    await _do(store, lambda transaction: submissions.forget(transaction, NOW + KEEP, 10))
+
+    assert isinstance(await _claimed(store, _claim("b"), NOW + KEEP), InFlight)
+
+
 async def test_a_released_claim_is_there_at_once_for_the_same_contents(store: Store) -> None:
     await _claimed(store, _claim("a"))
     await _do(store, lambda transaction: submissions.release(transaction, [_claim("a")]))
