@@ -206,6 +206,9 @@ class StationSettings(_Shared):
         max_length=64,
         description="who acts at a desk that asks for no key; empty: its forms ask for a name",
     )
+    desk_reveal: Switch = Field(
+        default=False, description="on: whoever looks at a body says why, and that is put on record"
+    )
     desk_session: Seconds = Field(default=43_200.0, ge=60, description="time from signing in to being asked again")
     desk_user_header: str = Field(
         default="",

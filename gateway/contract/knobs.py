@@ -39,6 +39,7 @@ NAMES: Final = frozenset(
         "desk_groups_header",
         "desk_keys",
         "desk_proxies",
+        "desk_reveal",
         "desk_session",
         "desk_url",
         "desk_user",

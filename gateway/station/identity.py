@@ -52,6 +52,11 @@ class Identity:
         """Tell whether this identity may do what takes `role`."""
         return self.role.includes(role)
 
+    @property
+    def may_decide(self) -> bool:
+        """Tell whether it may change anything."""
+        return self.may(Role.REVIEWER)
+
     def actor(self, given: str | None) -> str:
         """Return who an act is put down to; raises ValueError without a name.
 

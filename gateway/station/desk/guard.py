@@ -5,7 +5,6 @@ Owns the headers of every answer and how a refusal is told, as a page to people 
 programs. Decides nothing about items.
 """
 
-import functools
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
@@ -37,6 +36,8 @@ _HEADERS: Final = {
 }
 _OPEN: Final = ("/healthz", "/readyz", "/sign-in", "/static/")
 _DOCUMENTS: Final = ("/api/", "/v1/", "/metrics", "/healthz", "/readyz", "/live")
+_LEAST: Final[dict[object, Role]] = {}
+"""Handlers for which the general rule is not right, and what each takes."""
 _READING: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 _FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """What any web page can make a browser send here without asking first."""
@@ -62,17 +63,13 @@ def under_tls(request: web.Request) -> bool:
 
 
 def needs(role: Role) -> Callable[[Handler], Handler]:
-    """Let a handler be reached only by those who may do what takes `role`; every change takes a reviewer anyway."""
+    """Let a handler be reached by those who may do what takes `role`; without this a change takes a reviewer."""
 
-    def wrapped(handler: Handler) -> Handler:
-        @functools.wraps(handler)
-        async def checked(request: web.Request) -> web.StreamResponse:
-            _must_be(request, role)
-            return await handler(request)
+    def marked(handler: Handler) -> Handler:
+        _LEAST[handler] = role
+        return handler
 
-        return checked
-
-    return wrapped
+    return marked
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
@@ -118,11 +115,10 @@ async def _let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _turned_away(request, found)
     request[IDENTITY] = found
     request[HOLDER] = _holder(found, cookie)
-    if request.method not in _READING:
-        if not _is_sign_out(request):
-            _must_be(request, Role.REVIEWER)
-        if found.via is not Via.KEY:  # which no browser sends by itself
-            await _must_be_ours(request)
+    changes = request.method not in _READING
+    _must_be(request, _LEAST.get(request.match_info.handler, Role.REVIEWER if changes else Role.READER))
+    if changes and found.via is not Via.KEY:  # which no browser sends by itself
+        await _must_be_ours(request)
     return await handler(request)
 
 
@@ -132,10 +128,6 @@ def _holder(identity: Identity, cookie: str | None) -> str:
             return f"session {cookie}"
         case _:
             return f"{identity.via} {identity.name}"
-
-
-def _is_sign_out(request: web.Request) -> bool:
-    return request.path == "/sign-out"
 
 
 def _must_be(request: web.Request, role: Role) -> None:

@@ -3,13 +3,17 @@
 Owns the names of these parts, so that no handler has to know how another was put together.
 """
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 from aiohttp import web
 
 from gateway.settings import StationSettings
+from gateway.station.desk.bulletin import Bulletin
 from gateway.station.desk.doorkeeper import Doorkeeper
+from gateway.station.desk.reveals import Reveals
 from gateway.station.identity import Identity
+from gateway.station.sender import Sender
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
 
@@ -18,6 +22,10 @@ STORE: Final = web.AppKey("store", Store)
 VITALS: Final = web.AppKey("vitals", Vitals)
 NAMES: Final = web.AppKey("names", frozenset[str])
 DOORKEEPER: Final = web.AppKey("doorkeeper", Doorkeeper)
+SENDER: Final = web.AppKey("sender", Sender)
+REVEALS: Final = web.AppKey("reveals", Reveals)
+BULLETIN: Final = web.AppKey("bulletin", Bulletin)
+LISTENERS: Final[web.AppKey[set[asyncio.Task[Any]]]] = web.AppKey("listeners", set)
 
 IDENTITY: Final = web.RequestKey("identity", Identity)
 """On every request that `guard` let pass, but for those to what is open to everybody."""

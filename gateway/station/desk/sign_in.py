@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.station.desk.guard import session_cookie, under_tls
+from gateway.station.desk.guard import needs, session_cookie, under_tls
 from gateway.station.desk.parts import DOORKEEPER, who
 from gateway.station.desk.rendering import page
 from gateway.station.identity import Role
@@ -52,6 +52,7 @@ async def _sign_in(request: web.Request) -> web.StreamResponse:
     raise answer
 
 
+@needs(Role.READER)
 async def _sign_out(request: web.Request) -> web.StreamResponse:
     name = session_cookie(request)
     request.app[DOORKEEPER].sessions.close(request.cookies.get(name, ""))

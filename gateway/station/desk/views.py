@@ -4,31 +4,35 @@ Owns how facts are put for a reader. Marks nothing as safe HTML: the templates e
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gateway.admission import AttachmentFacts
-from gateway.contract.outcomes import CRASHES, Outcome
 from gateway.preflight.attachments import Attachment
 from gateway.station import wording
-from gateway.station.dossier import Dossier, Run
+from gateway.station.catalogue import Counted, Entry, Page
+from gateway.station.desk.address import Address
 from gateway.station.fleet import NodeState
+from gateway.station.rejections import Outlook, Refusal
 
-_LONG: Final = ("log_tail", "stack", "traceback")
 _CALM_STATES: Final = frozenset({"closed", "lifted", "watching"})
+_ORDER: Final = ("storm", "breaker")
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+_LATE: Final = 86400.0
+"""Seconds after which what waits is shown as late."""
+_MOST_HEADERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
-    """One run on the timeline."""
+class Figure:
+    """One number of the first page."""
 
-    run: Run
+    value: str
+    label: str
     tone: str
-    sentence: str
-    facts: Sequence[tuple[str, str]]
-    texts: Sequence[tuple[str, str]]
+    """`good`, `warn` or `bad`."""
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +45,123 @@ class NodeView:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One page of a list, and the ways on from it."""
+
+    entries: Sequence[Entry]
+    count: str
+    number: int
+    newer: str | None
+    """Query of the page before; None on the first."""
+    older: str | None
+    """Query of the page after; None on the last."""
+    other_order: str
+    everything: bool
+    """Nothing but the state narrows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalView:
+    """One refusal, with its violations as sentences."""
+
+    refusal: Refusal
+    rules: Sequence[str]
+    told: Sequence[str]
+
+
+def figures(counted: Counted, oldest: Entry | None, states: Sequence[NodeState], now: float) -> list[Figure]:
+    """Return the first page's numbers, the most pressing first."""
+    waited = 0.0 if oldest is None else now - oldest.mark.at
+    storms = sum(state.event == "storm" and state.state not in _CALM_STATES for state in states)
+    breakers = {state.subject for state in states if state.event == "breaker" and state.state not in _CALM_STATES}
+    return [
+        Figure(
+            value="none" if oldest is None else age(oldest.mark.at),
+            label="oldest undecided",
+            tone="good" if oldest is None else "bad" if waited > _LATE else "warn",
+            link="/items",
+        ),
+        Figure(
+            value=counted_words(counted),
+            label="item waits" if counted.number == 1 else "items wait",
+            tone="warn" if counted.number else "good",
+            link="/items",
+        ),
+        Figure(
+            value=str(storms),
+            label="storm guard tripped" if storms == 1 else "storm guards tripped",
+            tone="bad" if storms else "good",
+            link="/fleet",
+        ),
+        Figure(
+            value=str(len(breakers)),
+            label="dependency down" if len(breakers) == 1 else "dependencies down",
+            tone="bad" if breakers else "good",
+            link="/fleet",
+        ),
+    ]
+
+
+def listing(found: Page, counted: Counted, asked: Address) -> Listing:
+    """Return a page of a list."""
+    entries = found.entries
+    return Listing(
+        entries=entries,
+        count=counted_words(counted),
+        number=counted.number,
+        newer=asked.at(before=entries[0].mark) if found.before and entries else None,
+        older=asked.at(after=entries[-1].mark) if found.after and entries else None,
+        other_order=asked.ordered(newest_first=not asked.newest_first).query(),
+        everything=not asked.narrowed,
+    )
+
+
+def counted_words(counted: Counted) -> str:
+    """Write how many there are, as far as they were counted."""
+    return number(counted.number) if counted.exact else f"more than {number(counted.number)}"
+
+
+def fleet(states: Sequence[NodeState]) -> list[tuple[str, list[NodeView]]]:
+    """Return what nodes said, by what it is about: storms, breakers, the rest; what is wrong first."""
+    grouped: dict[str, list[NodeView]] = {}
+    for state in states:
+        grouped.setdefault(state.event, []).append(node_view(state))
+    named = [event for event in _ORDER if event in grouped] + sorted(set(grouped) - set(_ORDER))
+    return [(event, sorted(grouped[event], key=lambda view: view.tone == "good")) for event in named]
+
+
 def node_view(state: NodeState) -> NodeView:
     """Return the line for one node and subject."""
     return NodeView(
         state=state,
-        subject=f"{state.event} {state.subject}".strip(),
+        subject=state.subject or str(state.data.get("build") or state.event),
         tone="good" if state.state in _CALM_STATES else "warn",
         why=str(state.data.get("why") or ""),
     )
 
 
-def run_views(found: Dossier, generation: int) -> list[RunView]:
-    """Return the timeline of one generation."""
-    return [_run_view(run) for run in found.runs if run.generation == generation]
+def refusal(one: Refusal) -> RefusalView:
+    """Return one refusal for a list."""
+    told = [str(violation.get("message") or "") for violation in one.violations if isinstance(violation, Mapping)]
+    return RefusalView(refusal=one, rules=[words(rule) for rule in one.rules], told=[text for text in told if text])
+
+
+def outlook(found: Sequence[Outlook]) -> dict[str, Any]:
+    """Return what would have become of refusals, with the sums."""
+    names = ("passes", "refused", "unknown")
+    return {"rows": found, **{name: sum(getattr(one, name) for one in found) for name in names}}
+
+
+def headers(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return an item's headers in order, each as one text."""
+    named = sorted(table.items())[:_MOST_HEADERS]
+    return [(name, value if isinstance(value, str) else str(value)) for name, value in named]
+
+
+def attached(attachments: Sequence[Attachment]) -> list[AttachmentFacts]:
+    """What a page tells of attachments: names, types, sizes."""
+    return [attachment.facts for attachment in attachments]
 
 
 def age(moment: float | None) -> str:
@@ -74,38 +182,11 @@ def size(count: int) -> str:
     return f"{count / (1 << 10):.1f} KiB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MiB"
 
 
+def number(count: int) -> str:
+    """Write a count for people."""
+    return f"{count:,}"
+
+
 def words(code: str) -> str:
     """Write a reason or outcome code as words."""
     return code.replace("_", " ")
-
-
-def _run_view(run: Run) -> RunView:
-    plain = {name: value for name, value in run.evidence.items() if name not in _LONG and value not in (None, "", [])}
-    return RunView(
-        run=run,
-        tone=_tone(run.outcome),
-        sentence=wording.sentence(run),
-        facts=[(words(name), _plain(name, value)) for name, value in plain.items()],
-        texts=[(words(name), str(run.evidence[name])) for name in _LONG if run.evidence.get(name)],
-    )
-
-
-def _plain(name: str, value: object) -> str:
-    if name in {"peak_rss", "last_rss"} and isinstance(value, int):
-        return size(value)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ", ".join(value)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _tone(outcome: str) -> str:
-    if outcome in CRASHES:
-        return "bad"
-    if outcome == Outcome.SUCCEEDED:
-        return "good"
-    return "calm" if outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY} else "warn"
-
-
-def attached(attachments: Sequence[Attachment]) -> list[AttachmentFacts]:
-    """What a page tells of attachments: names, types, sizes."""
-    return [attachment.facts for attachment in attachments]

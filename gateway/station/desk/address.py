@@ -1,0 +1,139 @@
+"""A selection of items as the query of an address, and back; pure.
+
+Owns the names in addresses, which people keep as bookmarks and send to each other: add to them, do not rename. What
+cannot be understood is left out, never an error: an address outlives the page that made it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlencode
+
+from gateway.contract.ids import is_kind
+from gateway.contract.outcomes import Outcome
+from gateway.contract.text import printable
+from gateway.station.catalogue import DECIDED, WAITING, Mark, Selection
+from gateway.station.holding import ItemState
+
+STATES: Final[dict[str, tuple[ItemState, ...]]] = {
+    "waiting": WAITING,
+    "held": (ItemState.HELD,),
+    "replaying": (ItemState.REPLAYING,),
+    "replayed": (ItemState.REPLAYED,),
+    "discarded": (ItemState.DISCARDED,),
+    "decided": DECIDED,
+    "any": (*WAITING, *DECIDED),
+}
+AGES: Final = {
+    "": "any age",
+    "<1h": "less than an hour",
+    "<1d": "less than a day",
+    ">1d": "more than a day",
+    ">7d": "more than a week",
+}
+_SECONDS: Final = {"1h": 3600.0, "1d": 86400.0, "7d": 7 * 86400.0}
+_TEXTS: Final = ("kind", "reason", "outcome", "client", "signal", "text")
+_MOST_LETTERS: Final = 200
+_SIGNAL: Final = re.compile(r"[0-9]{1,3}")
+_PLACE: Final = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """What an address asks for, as written in it."""
+
+    state: str = "waiting"
+    age: str = ""
+    newest_first: bool = False
+    texts: Mapping[str, str]
+    after: Mark | None = None
+    before: Mark | None = None
+
+    def selection(self, now: float) -> Selection:
+        """Return the selection it means at `now`, Unix seconds."""
+        since = now - _SECONDS[self.age[1:]] if self.age.startswith("<") else None
+        until = now - _SECONDS[self.age[1:]] if self.age.startswith(">") else None
+        signal = self.texts.get("signal")
+        texts = {name: value for name, value in self.texts.items() if name != "signal"}
+        return Selection(
+            states=STATES[self.state],
+            since=since,
+            until=until,
+            signal=None if signal is None else int(signal),
+            **texts,
+        )
+
+    @property
+    def narrowed(self) -> bool:
+        """Tell whether it asks for less than everything in its state."""
+        return bool(self.texts or self.age)
+
+    def query(self) -> str:
+        """Return the address's query, without its place in the list."""
+        named = {
+            "state": "" if self.state == "waiting" else self.state,
+            **{name: self.texts.get(name, "") for name in _TEXTS},
+            "age": self.age,
+            "order": "newest" if self.newest_first else "",
+        }
+        return urlencode({name: value for name, value in named.items() if value})
+
+    def at(self, *, after: Mark | None = None, before: Mark | None = None) -> str:
+        """Return the query of another page of the same list."""
+        return "&".join(
+            part
+            for part in (
+                self.query(),
+                urlencode({"after": written(after)}) if after else "",
+                urlencode({"before": written(before)}) if before else "",
+            )
+            if part
+        )
+
+    def ordered(self, *, newest_first: bool) -> "Address":
+        """Return the same list in another order, from its beginning."""
+        return replace(self, newest_first=newest_first, after=None, before=None)
+
+
+def read(query: Mapping[str, str], *, state: str = "waiting") -> Address:
+    """Read the query of an address; `state` is for those that name none."""
+    texts = {
+        name: value
+        for name in _TEXTS
+        if (value := printable(query.get(name, "").strip())) and len(value) <= _MOST_LETTERS
+    }
+    if texts.get("kind") and not is_kind(texts["kind"]):
+        del texts["kind"]
+    if texts.get("outcome") and texts["outcome"] not in tuple(Outcome):
+        del texts["outcome"]
+    if texts.get("signal") and _SIGNAL.fullmatch(texts["signal"]) is None:
+        del texts["signal"]
+    named, age = query.get("state", state), query.get("age", "")
+    return Address(
+        state=named if named in STATES else state,
+        age=age if age in AGES else "",
+        newest_first=query.get("order") == "newest",
+        texts=texts,
+        after=mark(query.get("after", "")),
+        before=mark(query.get("before", "")),
+    )
+
+
+def written(place: Mark) -> str:
+    """Write a place in a list."""
+    return f"{place.at!r}~{place.generation}~{place.ticket}"
+
+
+def mark(text: str) -> Mark | None:
+    """Read a place in a list; None for what is none."""
+    at, _, rest = text.partition("~")
+    generation, _, ticket = rest.partition("~")
+    if not ticket or _PLACE.fullmatch(generation) is None:
+        return None
+    try:
+        place = Mark(at=float(at), ticket=printable(ticket), generation=int(generation))
+    except ValueError:
+        return None
+    return place if math.isfinite(place.at) else None

@@ -1,0 +1,48 @@
+"""The first page: what needs a person now, in figures, then what came last.
+
+Owns which figures those are and in which order. A figure that is nothing is shown calm, never left out: people learn
+where to look.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+from aiohttp import web
+
+from gateway.station import catalogue, fleet, trends
+from gateway.station.catalogue import Selection
+from gateway.station.desk import charts, views
+from gateway.station.desk.parts import STORE
+from gateway.station.desk.rendering import page
+
+_NEWEST: Final = 8
+_DAYS: Final = 14
+_DAY: Final = 86400
+
+
+def add_routes(app: web.Application) -> None:
+    """Add this module's page."""
+    app.router.add_get("/", _attention)
+
+
+async def _attention(request: web.Request) -> web.StreamResponse:
+    store, now = request.app[STORE], time.time()
+    newest, counted, oldest, states, arrived, lost = await asyncio.gather(
+        catalogue.find(store, Selection(), newest_first=True, limit=_NEWEST),
+        catalogue.count(store, Selection()),
+        catalogue.find(store, Selection(), limit=1),
+        fleet.find(store),
+        trends.quarantines(store, trends.last(now, width=_DAY, parts=_DAYS)),
+        trends.losses(store, trends.last(now, width=_DAY, parts=_DAYS)),
+    )
+    context = {
+        "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, now),
+        "newest": newest.entries,
+        "charts": [
+            charts.stacked("Quarantined", "items", arrived),
+            charts.stacked("Runs lost to a death", "runs", lost),
+        ],
+        "days": _DAYS,
+    }
+    return page(request, "attention.html", context)

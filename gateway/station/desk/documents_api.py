@@ -1,0 +1,50 @@
+"""The first JSON documents of the station: items, one ticket, what nodes say of themselves.
+
+Owns `/api/`. Says what the command line says with `--json`, and changes nothing.
+"""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from aiohttp import web
+
+from gateway.station import dossier, fleet
+from gateway.station.desk.parts import SETTINGS, STORE, link
+from gateway.station.documents import listed, shown, written
+from gateway.station.holding import ItemState
+
+_WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
+
+
+def add_routes(app: web.Application) -> None:
+    """Add this module's paths."""
+    app.router.add_get("/api/items", _list_document)
+    app.router.add_get("/api/items/{ticket}", _item_document)
+    app.router.add_get("/api/fleet", _fleet_document)
+
+
+async def _list_document(request: web.Request) -> web.StreamResponse:
+    wanted = request.query.getall("state", [])
+    try:
+        states = tuple(ItemState(state) for state in wanted) or _WAITING
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=f"state: {error}") from error
+    found = await dossier.find_items(request.app[STORE], states)
+    counted = await dossier.count_items(request.app[STORE], states)
+    return _json({"total": counted.number, "items": [listed(item, link(request, item.ticket)) for item in found]})
+
+
+async def _item_document(request: web.Request) -> web.StreamResponse:
+    ticket = request.match_info["ticket"]
+    found = await dossier.find(request.app[STORE], ticket)
+    if found is None:
+        raise web.HTTPNotFound(text="no report about this ticket ever arrived")
+    return _json(shown(found, link(request, ticket), request.app[SETTINGS].item_retention))
+
+
+async def _fleet_document(request: web.Request) -> web.StreamResponse:
+    return _json({"states": [asdict(state) for state in await fleet.find(request.app[STORE])]})
+
+
+def _json(document: dict[str, Any]) -> web.Response:
+    return web.Response(text=written(document), content_type="application/json")
