@@ -232,6 +232,16 @@ class StationSettings(_Shared):
     callback_patience: Seconds = Field(
         default=86_400.0, gt=0, description="time for which a callback is tried, downtime left out; then it is dead"
     )
+    ticket_retention: Seconds = Field(
+        default=7_776_000.0,
+        ge=0,
+        description="time from the end of a ticket that was never held until nothing is known of it; 0: never",
+    )
+    refusal_retention: Seconds = Field(
+        default=7_776_000.0,
+        ge=0,
+        description="time for which refusals, expired passes and sent alerts about no item are kept; 0: for ever",
+    )
     item_retention: Seconds = Field(
         default=7_776_000.0,
         ge=0,

@@ -5,8 +5,9 @@ and decisions made in other processes count; no ticket, client or request is eve
 """
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.station import leftovers
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts, notices
@@ -42,6 +44,8 @@ class Figures:
     callbacks: Sequence[Any] = ((0, 0, 0),)
     """Sent, dead, and tries that failed."""
     callback_lag_seconds: float = 0.0
+    gone: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What was counted of rows that are no longer there, by figure and label."""
 
 
 async def count(store: Store) -> Figures:
@@ -86,6 +90,7 @@ async def count(store: Store) -> Figures:
             spooled=await transaction.scalar(sa.select(number).select_from(spooled)) or 0,
             callbacks=(await transaction.execute(told)).all(),
             callback_lag_seconds=0.0 if untold is None else max(0.0, now - untold),
+            gone={figure: await leftovers.tallied(transaction, figure) for figure in leftovers.FIGURES},
         )
 
 
@@ -130,7 +135,7 @@ class _Counted(Collector):
             "lazaretto_callbacks", "Callbacks sent, given up, and tries that failed.", labels=["result"]
         )
         for result, count in (("sent", sent_callbacks), ("dead", dead), ("failed", failed)):
-            called.add_metric([result], count)
+            called.add_metric([result], count + figures.gone.get(leftovers.CALLBACKS, {}).get(result, 0))
         call_lag = GaugeMetricFamily("lazaretto_callback_lag_seconds", "Age of the oldest callback that is still owed.")
         call_lag.add_metric([], figures.callback_lag_seconds)
         spool = GaugeMetricFamily("lazaretto_spooled_messages", "Raw files of messages that could not be stored.")
@@ -141,6 +146,12 @@ class _Counted(Collector):
         surged = CounterMetricFamily(
             "lazaretto_refusal_surges", "Windows in which refusals by a rule surged.", labels=["rule"]
         )
+        surges = Counter(figures.gone.get(leftovers.SURGES, {}))
         for rule, number in figures.surges:
+            surges[rule] += number
+        for rule, number in sorted(surges.items()):
             surged.add_metric([rule], number)
-        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged, called, call_lag]
+        removed = CounterMetricFamily("lazaretto_removed_rows", "Rows that were over, and removed.", labels=["table"])
+        for table, number in sorted(figures.gone.get(leftovers.REMOVED, {}).items()):
+            removed.add_metric([table], number)
+        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged, called, call_lag, removed]

@@ -34,6 +34,7 @@ from gateway.station.refusal_watch import RefusalWatch
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
+from gateway.station.sweeper import Sweeper, rules
 from gateway.station.tombstones import Tombstones
 from gateway.station.vitals import Vitals
 from gateway.station.webhook import Post
@@ -77,6 +78,7 @@ async def serve(settings: StationSettings) -> None:
         watch = RefusalWatch(
             store=store, channels=[channel.name for channel in channels], threshold=settings.refusal_threshold
         )
+        over = rules(tickets=settings.ticket_retention, refusals=settings.refusal_retention)
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -85,6 +87,7 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(addressees.run(stop)),
                 group.create_task(courier.run(stop)),
                 group.create_task(Tombstones(store=store, keep=settings.item_retention).run(stop)),
+                group.create_task(Sweeper(store=store, rules=over).run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

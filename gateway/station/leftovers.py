@@ -1,0 +1,133 @@
+"""What is over, and may go: one rule for each sort of row, as the statements that remove some of it.
+
+Owns the rules. Nothing that somebody still has to look at, that is owed to anybody or in force ever goes (Q9): not a
+ticket that has not ended or was ever held, not a callback or an alert that nobody took, not a refusal with a live pass.
+What counters are told from is added to `tallies` in the same transaction, so that they never fall. Decides no time.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.station.holding import AlertEvent
+from gateway.station.retention import ENDED
+from gateway.station.standings import insert
+from gateway.station.tables.alerts import notices
+from gateway.station.tables.callbacks import callbacks
+from gateway.station.tables.items import items
+from gateway.station.tables.refusals import passes, refusal_counts, refusal_facts, refusals
+from gateway.station.tables.tallies import tallies
+from gateway.station.tables.tickets import runs, tickets
+
+REMOVED: Final = "removed"
+CALLBACKS: Final = "callbacks"
+SURGES: Final = "surges"
+FIGURES: Final = (REMOVED, CALLBACKS, SURGES)
+"""Of `tallies`: rows by table, callbacks by result, surges by rule."""
+
+Remove = Callable[[AsyncConnection, float, float, int], Awaitable[int]]
+"""Within a transaction: remove what was over at a moment (Unix seconds; then the present one), so many at the most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How one sort of row goes."""
+
+    keep: float
+    """Seconds after its end; 0: for ever."""
+    remove: Remove
+
+
+async def remove_tickets(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove tickets that ended well, with their runs; what was ever held keeps its row beside its tombstone."""
+    held = sa.exists().where(items.c.ticket == tickets.c.ticket)
+    open_callback = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
+    owed = sa.exists().where(callbacks.c.ticket == tickets.c.ticket, open_callback)
+    over = (tickets.c.updated_at <= before, tickets.c.state.in_(ENDED), sa.not_(held), sa.not_(owed))
+    query = sa.select(tickets.c.ticket).where(*over).order_by(tickets.c.updated_at).limit(most)
+    found = (await transaction.scalars(query.with_for_update(skip_locked=True))).all()
+    await _delete(transaction, runs, runs.c.ticket.in_(found))
+    return await _delete(transaction, tickets, tickets.c.ticket.in_(found))
+
+
+async def remove_callbacks(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove what clients were told of tickets that are gone; the row of any other keeps it from being told twice."""
+    there = sa.exists().where(tickets.c.ticket == callbacks.c.ticket)
+    query = sa.select(callbacks.c.id, callbacks.c.tries).where(callbacks.c.sent_at <= before, sa.not_(there))
+    found = (await transaction.execute(query.order_by(callbacks.c.sent_at).limit(most))).all()
+    failed = sum(row.tries - 1 for row in found)
+    await _tally(transaction, CALLBACKS, {"sent": len(found), "failed": failed})
+    return await _delete(transaction, callbacks, callbacks.c.id.in_([row.id for row in found]))
+
+
+async def remove_refusals(transaction: AsyncConnection, before: float, now: float, most: int) -> int:
+    """Remove refusals, but for those of which a pass is in force."""
+    in_force = sa.exists().where(passes.c.refusal == refusals.c.id, passes.c.expires_at > now)
+    query = sa.select(refusals.c.id).where(refusals.c.at <= before, sa.not_(in_force))
+    found = (await transaction.scalars(query.order_by(refusals.c.at).limit(most))).all()
+    await _delete(transaction, refusal_facts, refusal_facts.c.refusal.in_(found))
+    return await _delete(transaction, refusals, refusals.c.id.in_(found))
+
+
+async def remove_counts(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Put the counts of single minutes together: how many there were by each rule stays, in minute 0."""
+    query = sa.select(refusal_counts).where(refusal_counts.c.minute <= before, refusal_counts.c.minute > 0)
+    found = (await transaction.execute(query.order_by(refusal_counts.c.minute).limit(most))).all()
+    together: dict[str, int] = {}
+    for row in found:
+        together[row.rule] = together.get(row.rule, 0) + row.number
+    statement = insert(transaction.dialect.name, refusal_counts)
+    raised = {"number": refusal_counts.c.number + statement.excluded.number}
+    statement = statement.on_conflict_do_update(index_elements=["rule", "minute"], set_=raised)
+    for rule, number in sorted(together.items()):
+        await transaction.execute(statement, {"rule": rule, "minute": 0, "number": number})
+    keys = sa.tuple_(refusal_counts.c.rule, refusal_counts.c.minute)
+    return await _delete(transaction, refusal_counts, keys.in_([(row.rule, row.minute) for row in found]))
+
+
+async def remove_passes(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove passes that have expired; who gave and who used them stands in the audit."""
+    query = sa.select(passes.c.id).where(passes.c.expires_at <= before).order_by(passes.c.expires_at).limit(most)
+    return await _delete(transaction, passes, passes.c.id.in_((await transaction.scalars(query)).all()))
+
+
+async def remove_notices(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove alerts that are about no item, once every channel has had its own."""
+    which = (notices.c.event, notices.c.subject, notices.c.window)
+    all_sent = sa.func.count() == sa.func.count(notices.c.sent_at)
+    query = sa.select(*which).group_by(*which).having(all_sent, sa.func.max(notices.c.sent_at) <= before).limit(most)
+    found = [tuple(row) for row in await transaction.execute(query)]
+    surged: dict[str, int] = {}
+    for event, subject, _window in found:
+        if event == AlertEvent.REFUSALS_SURGED.value:
+            surged[subject] = surged.get(subject, 0) + 1
+    await _tally(transaction, SURGES, surged)
+    await _delete(transaction, notices, sa.tuple_(*which).in_(found))
+    return len(found)
+
+
+async def tallied(transaction: AsyncConnection, figure: str) -> dict[str, int]:
+    """Return what of a figure was counted in rows that are gone, by label."""
+    query = sa.select(tallies.c.label, tallies.c.number).where(tallies.c.figure == figure)
+    return {row.label: row.number for row in await transaction.execute(query)}
+
+
+async def _delete(transaction: AsyncConnection, table: sa.Table, which: Any) -> int:
+    gone = (await transaction.execute(sa.delete(table).where(which))).rowcount
+    await _tally(transaction, REMOVED, {table.name: gone})
+    return gone
+
+
+async def _tally(transaction: AsyncConnection, figure: str, more: Mapping[str, int]) -> None:
+    rows: Sequence[dict[str, Any]] = [
+        {"figure": figure, "label": label, "number": number} for label, number in sorted(more.items()) if number
+    ]
+    if rows:
+        statement = insert(transaction.dialect.name, tallies)
+        raised = {"number": tallies.c.number + statement.excluded.number}
+        await transaction.execute(
+            statement.on_conflict_do_update(index_elements=["figure", "label"], set_=raised), rows
+        )
