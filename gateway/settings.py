@@ -247,6 +247,12 @@ class StationSettings(_Shared):
         ge=0,
         description="time from decision and end of a ticket until an item's body and headers are removed; 0: never",
     )
+    reconcile_every: Seconds = Field(
+        default=300.0, ge=0, description="time between two comparisons of queue, store and journal; 0: none"
+    )
+    reconcile_patience: Seconds = Field(
+        default=900.0, ge=0, description="time for which something may be on its way before it is a mismatch"
+    )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     refusal_window: Seconds = Field(
         default=300.0,

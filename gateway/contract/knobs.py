@@ -87,6 +87,8 @@ NAMES: Final = frozenset(
         "reclaim_margin",
         "recycle_rss",
         "recycle_runs",
+        "reconcile_every",
+        "reconcile_patience",
         "refusal_factor",
         "refusal_retention",
         "refusal_surge",

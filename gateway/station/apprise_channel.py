@@ -28,6 +28,7 @@ _KINDS: Final = {
     AlertEvent.QUARANTINED: apprise.NotifyType.FAILURE,
     AlertEvent.RESOLVED: apprise.NotifyType.SUCCESS,
     AlertEvent.REFUSALS_SURGED: apprise.NotifyType.WARNING,
+    AlertEvent.MISMATCH: apprise.NotifyType.WARNING,
 }
 
 

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, migrate_verb, rejections_verb, reset_verb, wording
+from gateway.station import decisions, dossier, migrate_verb, reconcile_verb, rejections_verb, reset_verb, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -45,6 +45,7 @@ def add_verbs(verbs: Any) -> None:
     resetting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
     reset_verb.add_arguments(resetting)
     rejections_verb.add_arguments(_verb(verbs, "rejections", "what door and consumers refused, newest first"))
+    _verb(verbs, "reconcile", "whether queue, store and journal agree; exit code 1 when not")
     migrate_verb.add_arguments(_verb(verbs, "migrate", "bring the store's tables to this version; tells what was done"))
 
 
@@ -72,6 +73,8 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
                 return await _show(store, arguments, settings)
             case "rejections":
                 return await rejections_verb.run(store, arguments)
+            case "reconcile":
+                return await reconcile_verb.run(store, arguments, settings)
             case "reset":
                 return await reset_verb.run(store, arguments, settings)
             case _:

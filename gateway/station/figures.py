@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.station import leftovers
+from gateway.station.agreement import Finding, Mismatch
 from gateway.station.holding import AlertEvent, ItemState
 from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts, notices
@@ -94,10 +95,16 @@ async def count(store: Store) -> Figures:
         )
 
 
-def render(figures: Figures) -> bytes:
-    """Return the figures in Prometheus's text format."""
+def render(figures: Figures, findings: Sequence[Finding] = ()) -> bytes:
+    """Return the figures, and in what queue, store and journal differed last, in Prometheus's text format."""
     registry = CollectorRegistry()
     registry.register(_Counted(figures))
+    disagreement = Gauge(
+        "lazaretto_reconcile_mismatch", "Tickets of which queue, store and journal differ.", ["what"], registry=registry
+    )
+    numbers = {finding.mismatch: finding.number for finding in findings}
+    for mismatch in Mismatch:
+        disagreement.labels(mismatch.value).set(numbers.get(mismatch, 0))
     return generate_latest(registry)
 
 

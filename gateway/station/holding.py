@@ -43,6 +43,8 @@ class AlertEvent(StrEnum):
     RESOLVED = "item.resolved"
     REFUSALS_SURGED = "refusals.surged"
     """Of a rule, not of an item."""
+    MISMATCH = "reconcile.mismatch"
+    """Of queue, store and journal."""
 
 
 async def take_in(

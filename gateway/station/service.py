@@ -30,6 +30,7 @@ from gateway.station.identity import Role
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
 from gateway.station.pauses import pause
+from gateway.station.reconciler import Reconciler, asker
 from gateway.station.refusal_watch import RefusalWatch
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
@@ -79,6 +80,14 @@ async def serve(settings: StationSettings) -> None:
             store=store, channels=[channel.name for channel in channels], threshold=settings.refusal_threshold
         )
         over = rules(tickets=settings.ticket_retention, refusals=settings.refusal_retention)
+        reconciler = Reconciler(
+            store=store,
+            ask=asker(settings.broker_url, settings.topology),
+            channels=[channel.name for channel in channels],
+            vitals=vitals,
+            every=settings.reconcile_every,
+            patience=settings.reconcile_patience,
+        )
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -86,6 +95,7 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(watch.run(stop)),
                 group.create_task(addressees.run(stop)),
                 group.create_task(courier.run(stop)),
+                group.create_task(reconciler.run(stop)),
                 group.create_task(Tombstones(store=store, keep=settings.item_retention).run(stop)),
                 group.create_task(Sweeper(store=store, rules=over).run(stop)),
                 group.create_task(_probe(store, vitals, stop)),

@@ -3,7 +3,10 @@
 Owns no decision; whoever finds out writes it down here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from gateway.station.agreement import Finding
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,6 +20,9 @@ class Vitals:
 
     writable: bool = False
     """The store took a write when it was tried last; readiness serves this answer instead of queueing for the lock."""
+
+    findings: Sequence[Finding] = ()
+    """In what queue, store and journal differed when they were compared last; no reason to take nothing in."""
 
     @property
     def problems(self) -> list[str]:

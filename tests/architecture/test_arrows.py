@@ -21,6 +21,7 @@ PURE = (
     "consumer.storm",
     "consumer.verdict",
     "gateway.admission",
+    "gateway.station.agreement",
     "gateway.station.surge",
     "gateway.station.what_if",
 )

@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.station import catalogue, fleet, trends
 from gateway.station.catalogue import Selection
 from gateway.station.desk import charts, views
-from gateway.station.desk.parts import STORE
+from gateway.station.desk.parts import STORE, VITALS
 from gateway.station.desk.rendering import page
 
 _NEWEST: Final = 8
@@ -38,6 +38,7 @@ async def _attention(request: web.Request) -> web.StreamResponse:
     )
     context = {
         "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, now),
+        "findings": request.app[VITALS].findings,
         "newest": newest.entries,
         "charts": [
             charts.stacked("Quarantined", "items", arrived),

@@ -27,5 +27,5 @@ async def _ready(request: web.Request) -> web.StreamResponse:
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
-    body = figures.render(await figures.count(request.app[STORE]))
+    body = figures.render(await figures.count(request.app[STORE]), request.app[VITALS].findings)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
