@@ -29,6 +29,7 @@ _LINES: Final = (
     b"Content-Length: 5",
     b"Content-Length: +7",
     b"Content-Encoding: br",
+    b"Content-Encoding: zstd",
     b"Content-Encoding: gzip",
     b"Expect: 100-continue",
     b"X: a\rb",

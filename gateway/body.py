@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from aiohttp import web
 
 from gateway.admission import Facts, Refused, Rule, Violation, too_large
-from gateway.preflight.inflation import Broken, Coding, Inflater, Overflow
+from gateway.preflight.inflation import SUPPORTED, Broken, Coding, Inflater, Overflow
 
 CODED_ALLOWANCE = 65_536
 """Bytes that a coded body may have on the wire beyond the cap on its content: what does not compress grows a little."""
@@ -80,7 +80,7 @@ async def read_body(
     facts = Facts(bytes=0, content_type=request.headers.get("Content-Type"))
     coding = Coding.named(",".join(request.headers.getall("Content-Encoding", ())))
     if coding is None:
-        supported = ", ".join(Coding)
+        supported = ", ".join(SUPPORTED)
         message = f"this content encoding is not supported; supported are {supported}"
         return Refused.because(
             Violation(rule=Rule.UNSUPPORTED_CONTENT_ENCODING, message=message, limit=supported), facts

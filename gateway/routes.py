@@ -12,6 +12,7 @@ from gateway import answers, asyncapi, errors, openapi
 from gateway.admission import Mode, Rule
 from gateway.door import Door
 from gateway.preflight import form
+from gateway.preflight.inflation import SUPPORTED
 from gateway.preflight.ticket import SUPPORTED_TYPES
 from gateway.serving import expect_later, problem
 from gateway.status import Statuses
@@ -52,7 +53,7 @@ class Routes:
                 "max_attachment_bytes": limits.max_attachment_bytes,
                 "attachment_types": list(limits.attachment_types),
                 "content_types": list(SUPPORTED_TYPES),
-                "content_encodings": ["identity", "gzip", "deflate"],
+                "content_encodings": [coding.value for coding in SUPPORTED],
                 "body_deadline_seconds": self._door.settings.body_deadline,
                 "kinds": {
                     kind: {**own.numbers, **({"rules": _told(own.rules)} if own.rules else {})}

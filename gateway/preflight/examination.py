@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from gateway.admission import Admitted, Facts, Limits, Mode, Refused, Rule, Violation, decide, too_large
 from gateway.preflight import tokens
 from gateway.preflight.charsets import codec_for
-from gateway.preflight.inflation import Broken, Coding, Overflow, inflate
+from gateway.preflight.inflation import SUPPORTED, Broken, Coding, Overflow, inflate
 from gateway.preflight.ticket import Submission, Ticket, parse_ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
@@ -86,7 +86,7 @@ def _without_coding(submission: Submission, limits: Limits) -> Submission | Refu
         if said is not None and codec_for(said) is not None:
             # Some AMQP clients (kombu for one) name the charset in this property.
             return replace(submission, content_encoding=None, charset=submission.charset or said)
-        supported = ", ".join(Coding)
+        supported = ", ".join(SUPPORTED)
         message = f"this content encoding is not supported; supported are {supported}"
         return Refused.because(
             Violation(rule=Rule.UNSUPPORTED_CONTENT_ENCODING, message=message, limit=supported), facts

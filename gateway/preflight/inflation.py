@@ -1,19 +1,29 @@
-"""Gzip and deflate undone under a cap, byte by byte as they arrive.
+"""Gzip, deflate and zstd undone under a cap, byte by byte as they arrive.
 
-Owns the two content encodings that are supported. Memory and CPU are bounded by the cap, not by what the input claims:
-48 KB of gzip can hold 50 MB.
+Owns the content encodings that are supported: zstd where its library is there. Memory and CPU are bounded by the cap,
+not by what the input claims: 48 KB of gzip can hold 50 MB. No brotli: its decoder fills the whole window that the input
+asks for, up to 16 MiB and 125 ms, before it looks at a bound on what it may give out.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import sys
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import assert_never
+from types import ModuleType
+from typing import Any, Protocol, assert_never
 
 MAX_MEMBERS = 256
-"""A gzip file may be many, one after the other (log rotation makes them). Each costs a fresh decompressor, so a body of
-thousands of empty ones is no honest input."""
+"""A gzip file may be many, one after the other (log rotation makes them), and so may zstd be many frames. Each costs a
+fresh decompressor, so a body of thousands of empty ones is no honest input."""
+
+ZSTD_WINDOW_LOG = 23
+"""A frame may look back for 8 MiB, and no encoder for HTTP needs more (RFC 9659): that memory is the decoder's."""
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 
 
 @unique
@@ -23,6 +33,7 @@ class Coding(StrEnum):
     IDENTITY = "identity"
     GZIP = "gzip"
     DEFLATE = "deflate"
+    ZSTD = "zstd"
 
     @classmethod
     def named(cls, value: str | None) -> Coding | None:
@@ -30,7 +41,16 @@ class Coding(StrEnum):
         return _CODINGS.get((value or "").strip().lower())
 
 
-_CODINGS = {"": Coding.IDENTITY, "x-gzip": Coding.GZIP, **{coding.value: coding for coding in Coding}}
+def _has_zstd() -> bool:
+    try:
+        return importlib.util.find_spec(_ZSTD) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
+
+
+SUPPORTED = tuple(coding for coding in Coding if coding is not Coding.ZSTD or _has_zstd())
+"""In this installation."""
+_CODINGS = {"": Coding.IDENTITY, "x-gzip": Coding.GZIP, **{coding.value: coding for coding in SUPPORTED}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +67,21 @@ class Overflow:
     at_least: int
 
 
+class _Stream(Protocol):
+    """What zlib's and zstd's decompressors both are."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream has come."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after it."""
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        """Undo some more, up to a size."""
+
+
 class Inflater:
     """Takes the bytes of one body piece by piece; gives its content, or the first thing wrong with it.
 
@@ -59,7 +94,7 @@ class Inflater:
         self._content: list[bytes] = []
         self._size = 0
         self._members = 0
-        self._stream: zlib._Decompress | None = None
+        self._stream: _Stream | None = None
         self._start = b""
 
     @property
@@ -72,8 +107,8 @@ class Inflater:
         match self._coding:
             case Coding.IDENTITY:
                 return self._take(data)
-            case Coding.GZIP:
-                return self._gunzip(data)
+            case Coding.GZIP | Coding.ZSTD:
+                return self._undo_members(data)
             case Coding.DEFLATE:
                 return self._undeflate(data)
             case _:
@@ -92,16 +127,16 @@ class Inflater:
         self._content.append(content)
         return None
 
-    def _gunzip(self, data: bytes) -> Broken | Overflow | None:
+    def _undo_members(self, data: bytes) -> Broken | Overflow | None:
         while data:
             if self._stream is None:
                 # gzip and gunzip pad with zeros, and everybody skips them.
-                data = data.lstrip(b"\0") if self._members else data
+                data = data.lstrip(b"\0") if self._members and self._coding is Coding.GZIP else data
                 if not data:
                     return None
                 if self._members == MAX_MEMBERS:
-                    return Broken(detail=f"the gzip has more than {MAX_MEMBERS} members")
-                self._begin(16 + zlib.MAX_WBITS)
+                    return Broken(detail=f"the {self._coding} has more than {MAX_MEMBERS} members")
+                self._begin(zlib.decompressobj(16 + zlib.MAX_WBITS) if self._coding is Coding.GZIP else _unzstd())
             problem, data = self._advance(data)
             if problem is not None:
                 return problem
@@ -118,23 +153,24 @@ class Inflater:
             self._start = b""
             # "deflate" means zlib (RFC 9110), but some clients send the bare stream; no bare stream starts like this.
             zlib_header = data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
-            self._begin(zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)
+            self._begin(zlib.decompressobj(zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS))
         problem, rest = self._advance(data)
         if problem is None and rest:
             return Broken(detail="something follows the end of the deflate stream")
         return problem
 
-    def _begin(self, window_bits: int) -> None:
-        self._stream = zlib.decompressobj(window_bits)
+    def _begin(self, stream: _Stream) -> None:
+        self._stream = stream
         self._members += 1
 
     def _advance(self, data: bytes) -> tuple[Broken | Overflow | None, bytes]:
         """Feed the open stream; gives a problem, and what is left over after the stream's end."""
         stream = self._stream
         assert stream is not None  # noqa: S101 - both callers have just opened it
+        refusal: type[Exception] = _zstd().ZstdError if self._coding is Coding.ZSTD else zlib.error
         try:
             content = stream.decompress(data, self._max - self._size + 1)
-        except zlib.error as error:
+        except refusal as error:
             return Broken(detail=f"this is not {self._coding}: {error}"), b""
         problem = self._take(content)
         if problem is None and stream.eof:
@@ -142,6 +178,18 @@ class Inflater:
             return None, stream.unused_data
         # Unconsumed input means that the output cap was hit, which _take has just reported.
         return problem, b""
+
+
+@functools.cache
+def _zstd() -> ModuleType:
+    return importlib.import_module(_ZSTD)  # when the first such body comes: most never see one
+
+
+def _unzstd() -> _Stream:
+    zstd: Any = _zstd()
+    options: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    stream: _Stream = zstd.ZstdDecompressor(options=options)
+    return stream
 
 
 def inflate(body: bytes, coding: Coding, *, max_bytes: int) -> bytes | Broken | Overflow:

@@ -8,11 +8,13 @@ import zlib
 from collections.abc import Callable
 from typing import TypeAlias
 
+import psutil
 import pytest
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.preflight.inflation import MAX_MEMBERS, Broken, Coding, Inflater, Overflow, inflate
+from gateway.preflight.inflation import MAX_MEMBERS, ZSTD_WINDOW_LOG, Broken, Coding, Inflater, Overflow, inflate
 
 CAP = 100_000
 
@@ -22,14 +24,20 @@ def _raw_deflate(content: bytes) -> bytes:
     return stream.compress(content) + stream.flush()
 
 
+def _zstd(content: bytes, *, window_log: int = 20) -> bytes:
+    stream = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: window_log})
+    return stream.compress(content) + stream.flush()
+
+
 Encoder: TypeAlias = tuple[Coding, Callable[[bytes], bytes]]
 ENCODERS: list[Encoder] = [
     (Coding.IDENTITY, bytes),
     (Coding.GZIP, gzip.compress),
     (Coding.DEFLATE, zlib.compress),
     (Coding.DEFLATE, _raw_deflate),
+    (Coding.ZSTD, _zstd),
 ]
-CODED: list[Encoder] = [(Coding.GZIP, gzip.compress), (Coding.DEFLATE, zlib.compress), (Coding.DEFLATE, _raw_deflate)]
+CODED = ENCODERS[1:]
 
 
 def _in_pieces(body: bytes, coding: Coding, sizes: list[int]) -> bytes | Broken | Overflow:
@@ -63,7 +71,11 @@ def test_all_members_of_a_gzip_are_read_and_padding_is_skipped(members: list[byt
     assert inflate(body, Coding.GZIP, max_bytes=CAP) == b"".join(members)
 
 
-@given(st.sampled_from([Coding.GZIP, Coding.DEFLATE]), st.binary(max_size=500), st.lists(st.integers(1, 9), max_size=9))
+@given(
+    st.sampled_from([Coding.GZIP, Coding.DEFLATE, Coding.ZSTD]),
+    st.binary(max_size=500),
+    st.lists(st.integers(1, 9), max_size=9),
+)
 def test_no_bytes_ever_raise(coding: Coding, body: bytes, sizes: list[int]) -> None:
     assert isinstance(_in_pieces(body, coding, sizes), bytes | Broken | Overflow)
 
@@ -87,11 +99,39 @@ def test_a_bomb_costs_no_more_memory_than_the_cap(coding: Coding, encode: Callab
         tracemalloc.stop()
 
 
-def test_thousands_of_empty_members_are_no_honest_gzip() -> None:
-    assert isinstance(inflate(gzip.compress(b"") * (MAX_MEMBERS + 1), Coding.GZIP, max_bytes=CAP), Broken)
+@pytest.mark.parametrize(("coding", "encode"), [(Coding.GZIP, gzip.compress), (Coding.ZSTD, _zstd)])
+def test_thousands_of_empty_members_are_no_honest_body(coding: Coding, encode: Callable[[bytes], bytes]) -> None:
+    assert isinstance(inflate(encode(b"") * (MAX_MEMBERS + 1), coding, max_bytes=CAP), Broken)
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=5), st.lists(st.integers(1, 50), max_size=30))
+def test_all_frames_of_a_zstd_are_read_and_those_to_skip_are_skipped(frames: list[bytes], sizes: list[int]) -> None:
+    skippable = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    body = skippable.join(map(_zstd, frames)) + skippable
+    assert _in_pieces(body, Coding.ZSTD, sizes) == b"".join(frames)
+
+
+def test_half_a_gigabyte_in_sixteen_kilobytes_of_zstd_costs_no_more_than_the_cap() -> None:
+    stream = zstd.ZstdCompressor()
+    bomb = b"".join(stream.compress(bytes(1 << 20)) for _ in range(512)) + stream.flush()
+    assert len(bomb) < 20_000
+    inflater = Inflater(Coding.ZSTD, max_bytes=CAP)
+    before = psutil.Process().memory_info().rss
+
+    problem = inflater.feed(bomb)
+
+    assert problem == Overflow(at_least=CAP + 1)
+    assert psutil.Process().memory_info().rss - before < 32 << 20
+
+
+@pytest.mark.parametrize("window_log", [ZSTD_WINDOW_LOG + 1, 27])
+def test_a_frame_that_wants_to_look_back_further_than_http_has_it_is_broken(window_log: int) -> None:
+    assert isinstance(inflate(_zstd(b"x", window_log=window_log), Coding.ZSTD, max_bytes=CAP), Broken)
+    assert inflate(_zstd(b"x", window_log=ZSTD_WINDOW_LOG), Coding.ZSTD, max_bytes=CAP) == b"x"
 
 
 def test_bytes_after_the_end_are_an_error_not_dropped() -> None:
+    assert isinstance(inflate(_zstd(b"a") + b"junk", Coding.ZSTD, max_bytes=CAP), Broken)
     assert isinstance(inflate(gzip.compress(b"a") + b"junk", Coding.GZIP, max_bytes=CAP), Broken)
     assert isinstance(inflate(zlib.compress(b"a") + b"junk", Coding.DEFLATE, max_bytes=CAP), Broken)
 
@@ -110,7 +150,7 @@ def test_a_plain_body_that_claims_gzip_is_broken() -> None:
         ("x-gzip", Coding.GZIP),
         ("deflate", Coding.DEFLATE),
         ("br", None),
-        ("zstd", None),
+        ("zstd", Coding.ZSTD),
         ("gzip, gzip", None),
     ],
 )
