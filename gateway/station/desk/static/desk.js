@@ -41,6 +41,7 @@
   source.addEventListener("edition", (event) => {
     if (shown !== null && shown !== event.data) busy() ? offer() : renew();
     shown = event.data;
+    document.documentElement.dataset.edition = shown;
   });
   // A browser has six connections for each host; a page that nobody looks at needs none.
   addEventListener("pagehide", () => source.close());

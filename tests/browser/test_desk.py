@@ -1,0 +1,207 @@
+"""The desk as people use it: in a real browser, with a real station, store and broker behind it."""
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+
+import pytest
+from playwright.sync_api import Dialog, Page, expect
+
+from tests.browser.conftest import PICTURES, Reviewers, awaited
+from tests.integration.station.conftest import Station, waiting
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><b>\u202e\x1b[2J{{7*7}}"
+PAGES = (
+    "/",
+    "/items",
+    "/items/9417",
+    "/discarded",
+    "/refusals?view=groups",
+    "/refusals",
+    "/fleet",
+    "/audit",
+    "/permissions",
+)
+TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 200))"""
+NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")]
+    .filter((one) => !(one.labels?.length || one.getAttribute("aria-label") || one.textContent.trim() || one.title))
+    .map((one) => one.outerHTML)"""
+
+
+def _decide(page: Page, button: str, reason: str) -> None:
+    page.get_by_label("Why", exact=True).fill(reason)
+    page.get_by_role("button", name=button).click()
+
+
+def _sent(station: Station, ticket: str) -> list[bytes]:
+    """Take what waits in the work lane and return the bodies of one ticket's messages."""
+    found = awaited(waiting(station.broker_url, f"{station.prefix}.work"))
+    return [message.body for message in found if message.correlation_id == ticket]
+
+
+def test_a_reviewer_finds_a_ticket_understands_why_it_is_here_and_replays_it(reviewers: Reviewers) -> None:
+    page = reviewers.signed_in("Ana")
+    figures = page.get_by_label("What needs a person")
+    expect(figures).to_contain_text("oldest undecided")
+    expect(figures).to_contain_text(re.compile("more than 10,000\\s*items wait"))
+    page.get_by_role("link", name="Items", exact=True).click()
+    page.get_by_label("Ticket or detail").fill("9417")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name="9417", exact=True).click()
+
+    runs = page.locator(".timeline li")
+    expect(runs).to_have_count(4)
+    expect(page.get_by_text("Not charged: it was given back before its end.")).to_be_visible()
+    expect(page.get_by_text("Charged: its worker was killed for memory during this run.")).to_have_count(3)
+    runs.last.get_by_text("Evidence").click()
+    expect(runs.last).to_contain_text("516.0 MiB")
+    runs.last.get_by_text("last lines of its log").click()
+    expect(runs.last).to_contain_text("reading chunk 76")
+    expect(page.get_by_label("Body as text")).to_contain_text("Grüße aus Zürich, 東京")
+
+    _decide(page, "Replay", "the reader streams now")
+    expect(page.get_by_role("status").filter(has_text="sent again")).to_be_visible()
+    expect(page.get_by_text("replayed by Ana")).to_be_visible()
+    (body,) = _sent(reviewers.station, "9417")
+    assert body.decode("utf-16").startswith("2026-11-30 08:14:07 WARN")
+    page.get_by_role("link", name="Audit").click()
+    row = page.get_by_role("row").filter(has_text="9417")
+    expect(row).to_contain_text("Ana")
+    expect(row).to_contain_text("the reader streams now")
+
+
+def test_the_second_of_two_reviewers_is_told_who_won_and_nothing_of_hers_is_done(
+    reviewers: Reviewers, held: Callable[..., str]
+) -> None:
+    ticket = held()
+    bobs, anas = reviewers.signed_in("Bob"), reviewers.signed_in("Ana")
+    for page in (bobs, anas):
+        page.goto(f"{reviewers.station.url}/items/{ticket}")
+    _decide(bobs, "Discard", "a duplicate, told the client")
+    expect(bobs.get_by_text("It is discarded.")).to_be_visible()
+    _decide(anas, "Replay", "fixed")
+    expect(anas.get_by_role("heading", name="Somebody was faster")).to_be_visible()
+    expect(anas.get_by_role("alert")).to_contain_text("already discarded by Bob")
+    assert _sent(reviewers.station, ticket) == []
+    anas.get_by_role("link", name="Discarded").click()
+    expect(anas.get_by_role("row").filter(has_text=ticket)).to_contain_text("by Bob")
+
+
+def test_hostile_text_is_shown_as_text_wherever_it_came_in(reviewers: Reviewers, held: Callable[..., str]) -> None:
+    ticket = held(
+        body=HOSTILE.encode(), detail=HOSTILE, reason=HOSTILE[:60], content_type=f"text/plain; charset={HOSTILE}"
+    )
+    page = reviewers.signed_in("Ana")
+    dialogs: list[Dialog] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog))  # noqa: PLW0108 - the driver marks what it calls
+    for path in (f"/items/{ticket}", f"/items?text={ticket}", "/?order=newest"):
+        page.goto(reviewers.station.url + path)
+        told = page.get_by_text("<script>document.title='owned'</script>").filter(visible=True)
+        expect(told.first).to_be_visible()
+        assert page.locator("img[src=x], main b, script:not([src])").count() == 0
+        assert page.title() != "owned"
+        assert "\u202e" not in page.content()
+    assert dialogs == []
+
+
+def test_without_a_script_pages_read_and_forms_decide(reviewers: Reviewers, held: Callable[..., str]) -> None:
+    ticket = held(kind="billing.question")
+    page = reviewers.signed_in("Ana", java_script_enabled=False)
+    page.goto(f"{reviewers.station.url}/items")
+    page.get_by_label("Kind").select_option("billing.question")
+    page.get_by_label("Ticket or detail").fill(ticket)
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name=ticket).click()
+    _decide(page, "Discard", "answered by phone")
+    expect(page.get_by_text("It is discarded.")).to_be_visible()
+
+
+def test_a_reader_sees_all_and_can_change_nothing(
+    reviewers: Reviewers, held: Callable[..., str], station: Station
+) -> None:
+    ticket = held()
+    page = reviewers.signed_in("Rita")
+    page.goto(f"{station.url}/items/{ticket}")
+    expect(page.get_by_label("Body as text")).to_contain_text("ERROR import")
+    expect(page.get_by_role("button", name="Replay")).to_have_count(0)
+    expect(page.get_by_text("deciding takes a reviewer")).to_be_visible()
+    page.get_by_role("link", name="Your permissions").first.click()
+    expect(page.get_by_role("listitem").filter(has_text="you may not").first).to_contain_text("Ana, Bob")
+    token = page.locator("input[name=csrf]").first.get_attribute("value") or ""
+    refused = page.request.post(
+        f"{station.url}/items/{ticket}/discard", form={"csrf": token, "generation": "0", "reason": "mine"}
+    )
+    assert refused.status == HTTPStatus.FORBIDDEN
+    assert "Who can do it: Ana, Bob." in refused.text()
+    page.get_by_role("button", name="Sign out").click()
+    page.goto(f"{station.url}/items/{ticket}")
+    expect(page.get_by_label("Key")).to_be_visible()
+
+
+def test_ten_thousand_items_are_pages_of_fifty_from_first_to_last(reviewers: Reviewers) -> None:
+    page = reviewers.signed_in("Rita")
+    page.goto(f"{reviewers.station.url}/items")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    assert page.locator("*").count() < 1500
+    assert len(page.content()) < 120_000
+    first = rows.first.inner_text()
+    page.get_by_role("link", name="Next").click()
+    expect(rows).to_have_count(50)
+    assert rows.first.inner_text() != first
+    page.get_by_role("link", name="Back").click()
+    assert rows.first.inner_text().split()[0] == first.split()[0]
+    page.get_by_label("Reason").select_option("rejected")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".count")).to_have_text("2,020")
+    assert "reason=rejected" in page.url
+
+
+def test_an_open_page_renews_itself_but_not_under_somebodys_hands(
+    reviewers: Reviewers, held: Callable[..., str]
+) -> None:
+    page = reviewers.signed_in("Ana")
+    with page.expect_response("**/live"):
+        page.goto(f"{reviewers.station.url}/items?order=newest")
+    page.wait_for_function("() => document.documentElement.dataset.edition")
+    first = held()
+    expect(page.get_by_role("link", name=first)).to_be_visible()
+    page.get_by_label("Client").fill("ac")
+    second = held()
+    page.get_by_role("button", name="show", exact=True).wait_for()
+    expect(page.get_by_role("link", name=second)).to_have_count(0)
+    assert page.get_by_label("Client").input_value() == "ac"
+    page.get_by_role("button", name="show", exact=True).click()
+    expect(page.get_by_role("link", name=second)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("look", "how"),
+    [
+        ("light", {}),
+        ("dark", {"color_scheme": "dark"}),
+        ("phone", {"viewport": {"width": 390, "height": 844}, "has_touch": True}),
+    ],
+    ids=["light", "dark", "phone"],
+)
+def test_every_page_fits_names_what_can_be_used_and_breaks_no_rule_of_its_own(
+    reviewers: Reviewers, look: str, how: dict[str, object]
+) -> None:
+    page = reviewers.signed_in("Ana", **how)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    for path in PAGES:
+        page.goto(reviewers.station.url + path)
+        assert page.evaluate(TOO_WIDE) == [], path
+        assert page.evaluate(NAMELESS) == [], path
+        expect(page.locator("h1")).to_have_count(1)
+        page.screenshot(
+            path=PICTURES / f"{path.strip('/').replace('/', '-').partition('?')[0] or 'attention'}-{look}.png"
+        )
+    assert complaints == []
+    page.keyboard.press("Tab")
+    expect(page.locator(":focus")).to_have_text("Skip to the content")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
