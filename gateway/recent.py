@@ -4,13 +4,10 @@ Owns that memory: this process' own, and what the other processes of the same do
 share. Never the truth: it is bounded, and gone with the door.
 """
 
-import hashlib
 import mmap
-import os
 import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Final
 
 import orjson
@@ -23,15 +20,17 @@ MAX_REMEMBERED: Final = 10_000
 SHARED: Final = 4096
 """Of these, tickets that the other processes of a door can read."""
 _RECORD: Final = 512
-_HEAD: Final = struct.Struct("<IHII")
-"""Digest of the record and its length, then where its ticket stands in the index: bucket and mark."""
+_HEAD: Final = struct.Struct("<IH")
+"""Digest of the record, and its length."""
 _BUCKETS: Final = 1024
 _WAYS: Final = 16
-"""Entries of a bucket: with four records for each on average, one in a million finds its bucket full."""
+"""Entries of a bucket, the newest in the stead of the oldest: of the tickets that have a record, four stand in a bucket
+on average, and one in a million finds sixteen newer ones there."""
 _ENTRY: Final = struct.Struct("<II")
-"""Mark of a ticket, and one more than the number of its record's room; 0 where the entry is free."""
+"""Mark of a ticket, and one more than the number of its record's room; 0 where there is none."""
 _BUCKET: Final = _WAYS * _ENTRY.size
-_INDEX: Final = _BUCKETS * _BUCKET
+_INDEX: Final = _BUCKETS * (_BUCKET + 1)
+"""All buckets, and for each of them which way is next."""
 
 
 class SharedMemory:
@@ -42,65 +41,50 @@ class SharedMemory:
     """
 
     def __init__(self, places: int) -> None:
-        self._places = places
         self._size = _INDEX + SHARED * _RECORD
+        self._beginnings = range(0, places * self._size, self._size)
         self._memory = mmap.mmap(-1, places * self._size)
-        self._secret = os.urandom(16)
-        """Or clients, who choose their tickets' ids, could choose such as share a bucket."""
 
     def write(self, place: int, number: int, ticket: str, record: bytes) -> None:
         """Leave the `number`-th record of a place, in the stead of the oldest; one that is too long is not left."""
         if len(record) > _RECORD - _HEAD.size:
             return
-        bucket, mark = self._where(ticket)
-        room = number % SHARED
-        at = self._room(place, room)
-        _, size, old_bucket, old_mark = _HEAD.unpack_from(self._memory, at)
-        if size:
-            self._replace(place, old_bucket, (old_mark, room + 1), (0, 0))
-        written = _HEAD.pack(zlib.crc32(record), len(record), bucket, mark) + record
-        self._memory[at : at + len(written)] = written
-        if not self._replace(place, bucket, (0, 0), (mark, room + 1)):
-            _ENTRY.pack_into(self._memory, self._bucket(place, bucket) + number % _WAYS * _ENTRY.size, mark, room + 1)
+        memory, beginning, room = self._memory, self._beginnings[place], number % SHARED
+        at = beginning + _INDEX + room * _RECORD
+        written = _HEAD.pack(zlib.crc32(record), len(record)) + record
+        memory[at : at + len(written)] = written
+        bucket, mark = _where(ticket)
+        next_way = beginning + _BUCKETS * _BUCKET + bucket
+        way = memory[next_way] % _WAYS
+        _ENTRY.pack_into(memory, beginning + bucket * _BUCKET + way * _ENTRY.size, mark, room + 1)
+        memory[next_way] = (way + 1) % _WAYS
 
     def find(self, ticket: str, beginning: bytes) -> bytes | None:
         """Return the whole record of a ticket, which begins so."""
-        bucket, mark = self._where(ticket)
-        for place in range(self._places):
-            for found, room in self._entries(place, bucket):
+        bucket, mark = _where(ticket)
+        for place in self._beginnings:
+            at = place + bucket * _BUCKET
+            for found, room in _ENTRY.iter_unpack(self._memory[at : at + _BUCKET]):
                 if found == mark and 0 < room <= SHARED:  # half of an entry may have been written
-                    record = self._record(self._room(place, room - 1))
+                    record = self._record(place + _INDEX + (room - 1) * _RECORD)
                     if record is not None and record.startswith(beginning):
                         return record
         return None
 
-    def _where(self, ticket: str) -> tuple[int, int]:
-        digest = hashlib.blake2b(ticket.encode("utf-8", "surrogatepass"), key=self._secret, digest_size=8).digest()
-        bucket, mark = struct.unpack("<II", digest)
-        return bucket % _BUCKETS, mark
-
-    def _room(self, place: int, room: int) -> int:
-        return place * self._size + _INDEX + room * _RECORD
-
-    def _bucket(self, place: int, bucket: int) -> int:
-        return place * self._size + bucket * _BUCKET
-
-    def _entries(self, place: int, bucket: int) -> Iterator[tuple[int, int]]:
-        at = self._bucket(place, bucket)
-        return _ENTRY.iter_unpack(self._memory[at : at + _BUCKET])
-
-    def _replace(self, place: int, bucket: int, old: tuple[int, int], new: tuple[int, int]) -> bool:
-        """Put one entry of a bucket in the stead of another; tell whether that was there."""
-        for way, entry in enumerate(self._entries(place, bucket)):
-            if entry == old:
-                _ENTRY.pack_into(self._memory, self._bucket(place, bucket) + way * _ENTRY.size, *new)
-                return True
-        return False
-
     def _record(self, at: int) -> bytes | None:
-        digest, size, _, _ = _HEAD.unpack_from(self._memory, at)
+        digest, size = _HEAD.unpack_from(self._memory, at)
         record = self._memory[at + _HEAD.size : at + _HEAD.size + size]
         return record if zlib.crc32(record) == digest else None  # somebody is writing it at this moment
+
+
+def _where(ticket: str) -> tuple[int, int]:
+    """Return bucket and mark of a ticket.
+
+    The interpreter's own hash has a secret, which processes that were forked share: clients, who choose their tickets'
+    ids, cannot choose such as would crowd a bucket.
+    """
+    hashed = hash(ticket)
+    return hashed % _BUCKETS, hashed >> 32 & 0xFFFF_FFFF
 
 
 class Recent:
