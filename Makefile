@@ -21,8 +21,10 @@ PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 test: setup-tests ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
 	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-soak: setup ## two hundred repetitions of one killer among good tickets while workers and nodes are killed; ARGS="--seed 7"
+KILLS ?= 50
+soak: setup ## two hundred repetitions of one killer among good tickets while workers and nodes are killed, then KILLS=50 of the station; ARGS="--seed 7"
 	$(PYTHON_BIN)/python -m tests.faults.soak $(ARGS)
+	$(PYTHON_BIN)/python -m tests.faults.station_kills --kills $(KILLS)
 
 demo: setup ## the story of ticket 9417, start to end
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import psutil
 
-from benchmarks import admission, consume, hostile, recycle, restart, storm
+from benchmarks import admission, consume, hostile, recycle, restart, station, storm
 from benchmarks.programs import ROOT
 from benchmarks.scale import FULL, QUICK, TINY, Scale
 from benchmarks.waiting import BenchmarkFailed
@@ -29,6 +29,7 @@ BENCHMARKS: Final[dict[str, Callable[[Scale], dict[str, Any]]]] = {
     "hostile": hostile.measure,
     "restart": restart.measure,
     "recycle": recycle.measure,
+    "station": station.measure,
 }
 RESULTS: Final = ROOT / "benchmarks" / "results"
 

@@ -28,6 +28,8 @@ class Scale:
     """`recycle`: items of one leg, which work for 20 ms."""
     kills: int
     """`recycle`: workers that are killed to see how soon their slots run again."""
+    kept: int
+    """`station`: items of one leg, and tickets whose events are another's."""
 
 
 TINY: Final = Scale(
@@ -41,6 +43,7 @@ TINY: Final = Scale(
     recycle_runs=5,
     recycled_items=40,
     kills=2,
+    kept=200,
 )
 QUICK: Final = Scale(
     pairs=2,
@@ -53,6 +56,7 @@ QUICK: Final = Scale(
     recycle_runs=100,
     recycled_items=400,
     kills=10,
+    kept=3000,
 )
 FULL: Final = Scale(
     pairs=5,
@@ -65,4 +69,5 @@ FULL: Final = Scale(
     recycle_runs=500,
     recycled_items=3000,
     kills=100,
+    kept=20_000,
 )

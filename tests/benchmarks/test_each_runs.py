@@ -54,6 +54,11 @@ def test_cost_of_an_item_is_measured_beside_a_bare_consumer() -> None:
     assert set(found["peers"]) == {"aio-pika"}  # its cost may be below one step of the kernel's clock
 
 
+def test_cost_of_the_stations_intake_is_measured_beside_a_consumer_that_keeps_nothing() -> None:
+    found = _figures("station")
+    assert min(found["items_per_s"], found["events_per_s"], found["rate_ratio_to_bare"]) > 0
+
+
 def test_cost_of_a_request_is_measured_beside_plain_doors() -> None:
     found = _figures("admission")
     keys = {
