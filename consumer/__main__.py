@@ -83,6 +83,7 @@ def _executor(settings: Settings) -> Executor:
         "max_tokens": settings.max_tokens,
         "max_attachments": settings.max_attachments,
         "encoding": settings.encoding,
+        "depot": settings.depot,
         "rules": {str(rule): mode.value for rule, mode in rules.read(settings.rules).items()},
         "kinds": {kind: _plain(own) for kind, own in kind_limits.read(settings.kinds).items()},
     }

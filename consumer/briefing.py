@@ -32,6 +32,7 @@ def briefing(order: RunOrder, hard: HardLimits | None = None) -> Order:
         content_type=order.content_type,
         content_encoding=order.content_encoding,
         charset=order.charset,
+        stored=order.stored,
         examine=order.examine,
         memory_limit=order.memory_limit,
         cpu_seconds=hard.cpu_of(order) if hard else 0.0,

@@ -29,6 +29,7 @@ def order(envelope: Envelope, policy: Policy) -> RunOrder:
         content_encoding=envelope.content_encoding,
         charset=envelope.admission.charset if envelope.admission else None,
         body=envelope.body,
+        stored=envelope.admission.stored if envelope.admission else "",
         examine=is_stranger(envelope),
         deadline=policy.run_deadline,
         memory_limit=policy.memory_limit,

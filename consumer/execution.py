@@ -28,6 +28,8 @@ class RunOrder:
     charset: str | None = None
     """What the door found (`lz-admission`), for a content type that declares none."""
     body: bytes = field(repr=False)
+    stored: str = ""
+    """The depot's folder with attachments that the body only refers to (`lz-admission`)."""
     examine: bool
     """True for an item that came past the door: the worker runs the preflight before the handler (C16)."""
     deadline: float

@@ -48,15 +48,44 @@ class DependencyDown(Exception):
         self.after = after
 
 
+class Source(Protocol):
+    """Where an attachment's content comes from: the message, or the place where larger ones are kept."""
+
+    @property
+    def content(self) -> bytes:
+        """The bytes."""
+
+    @property
+    def text(self) -> str | None:
+        """The bytes as text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that came with the ticket, bytes as sent; nobody has decoded or trusted it."""
+    """A file that came with the ticket, bytes as sent; nobody has decoded or trusted it.
+
+    A larger one is fetched when `content` or `text` is first asked for, which blocks like reading a file, and is proved
+    to be what was sent. Where it is kept may be down: that raises `DependencyDown("attachments")`. What is gone, or is
+    not what was sent, raises `Reject`. Let both pass, and the ticket waits uncharged, or goes to a person.
+    """
 
     name: str
+    """To show; never a path."""
     content_type: str
-    content: bytes = field(repr=False)
-    text: str | None = field(default=None, repr=False)
-    """The content as text, where the type says that it is text."""
+    """As the client declared it."""
+    size: int
+    """In bytes; known without fetching."""
+    source: Source = field(repr=False)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes as they were sent."""
+        return self.source.content
+
+    @property
+    def text(self) -> str | None:
+        """The content as text, where the type says that it is text."""
+        return self.source.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

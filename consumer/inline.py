@@ -104,10 +104,10 @@ class Inline:
         `warm` loads the vocabulary now and not with the first text that needs it, which holds up everything.
         """
         fields = dict(limits or {})
-        encoding = str(fields.pop("encoding", "o200k_base"))
+        encoding, depot = str(fields.pop("encoding", "o200k_base")), str(fields.pop("depot", ""))
         try:
             found = load(handler)
-            reader = Reader(limits=limits_from(fields), encoding=encoding)
+            reader = Reader(limits=limits_from(fields), encoding=encoding, depot=depot)
             if warm:
                 reader.warm()
         except HandlerUnavailable as error:

@@ -54,6 +54,8 @@ class Order:
     content_encoding: str | None
     charset: str | None
     examine: bool
+    stored: str = ""
+    """The depot's folder with attachments that the body only refers to."""
     memory_limit: int
     cpu_seconds: float
     """Of processor time; 0 is no limit, here and in the next two."""
@@ -168,6 +170,8 @@ class Preload:
     """The preflight's limits, by name; what is left out keeps its default."""
     warm: bool
     """Load the vocabulary now, so that all workers share it, and not when it is first needed."""
+    depot: str = ""
+    """Where attachments lie that do not travel, as `gateway.depot` opens it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

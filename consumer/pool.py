@@ -92,13 +92,13 @@ class Pool:
         """Return a pool whose mold is loading `handler` (`package.module:function`) already.
 
         Call it from the main thread, best before the event loop runs. `limits` are fields of
-        `gateway.preflight.Limits`, and `encoding`; `warm` loads the vocabulary once for all workers, else the first
-        that needs it does. `recycle` says after how much a worker is replaced by a new one;
+        `gateway.preflight.Limits`, `encoding` and `depot`; `warm` loads the vocabulary once for all workers, else the
+        first that needs it does. `recycle` says after how much a worker is replaced by a new one;
         one worker is exempt from that when `hunt` is not 0, and tells every so many runs where its memory grows.
         """
         fields = dict(limits or {})
-        encoding = str(fields.pop("encoding", "o200k_base"))
-        blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, warm=warm)
+        encoding, depot = str(fields.pop("encoding", "o200k_base")), str(fields.pop("depot", ""))
+        blueprint = Blueprint(handler=handler, limits=fields, encoding=encoding, depot=depot, warm=warm)
         pool = cls(
             blueprint,
             slots=slots,

@@ -21,6 +21,7 @@ from consumer.storm import OnStorm, Rule
 from gateway.contract import knobs, rules
 from gateway.contract.envelope import MAX_SPENT, Spent
 from gateway.contract.topology import Lane, Topology
+from gateway.depot import place_of, problem
 
 Duration = Annotated[float, BeforeValidator(knobs.duration)]
 Size = Annotated[int, BeforeValidator(knobs.size)]
@@ -52,6 +53,11 @@ class Settings(BaseModel):
     )
     data: Path = Field(Path(".lazaretto"), description="folder of everything that is kept on this machine")
     store_url: str = Field("", description="SQLAlchemy URL of the store; default: SQLite in the data folder")
+    attachments: str = Field(
+        "",
+        description="where larger attachments lie, the same for all programs: a folder or s3://bucket/prefix?endpoint=..."
+        "; default: in the data folder",
+    )
     prefix: str = Field("tickets", pattern=knobs.PREFIX_PATTERN, description="prefix of all exchanges and queues")
     delay_unit: Duration = Field(1.0, ge=0.001, le=60, description="shortest delay of the retry ladder, duration")
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
@@ -167,6 +173,13 @@ class Settings(BaseModel):
                 raise ValueError("write amqp://user:password@host:port/vhost, several separated by commas")
         return value
 
+    @field_validator("attachments")
+    @classmethod
+    def _is_a_place(cls, value: str) -> str:
+        if (wrong := problem(value)) is not None:
+            raise ValueError(wrong)
+        return value
+
     @field_validator("node")
     @classmethod
     def _is_address(cls, value: str) -> str:
@@ -184,6 +197,11 @@ class Settings(BaseModel):
     def store(self) -> str:
         """The store's URL."""
         return self.store_url or f"sqlite+aiosqlite:///{(self.data / 'station.db').resolve()}"
+
+    @property
+    def depot(self) -> str:
+        """Where attachments lie that do not travel: an absolute path, or a URL."""
+        return place_of(self.attachments, self.data)
 
     @property
     def topology(self) -> Topology:

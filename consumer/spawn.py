@@ -48,6 +48,8 @@ class Blueprint:
     """Fields of `gateway.preflight.Limits`; what is left out keeps its default. Plain values, for the supervisor has no
     use for what comes along with the class."""
     encoding: str = "o200k_base"
+    depot: str = ""
+    """Where attachments lie that do not travel."""
     warm: bool = False
     """Load the vocabulary in the mold, shared by all workers; else in each worker that comes to need it."""
     path: tuple[str, ...] = field(default_factory=_path_now)
@@ -89,6 +91,7 @@ class Mold:
                     encoding=blueprint.encoding,
                     limits=dict(blueprint.limits),
                     warm=blueprint.warm,
+                    depot=blueprint.depot,
                 ),
             )
             process = subprocess.Popen(

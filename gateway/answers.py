@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from gateway.admission import AttachmentFacts
 from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import TicketState
 from gateway.errors import violation_document
@@ -15,6 +16,7 @@ from gateway.preflight.examination import Passed
 from gateway.station.store import TicketStatus
 
 _MOST_OBSERVED: Final = 64
+_MOST_FILES: Final = 100
 _IN_WORDS: Final = {
     TicketState.ACCEPTED: "We have it; it waits for its turn.",
     TicketState.RUNNING: "It is being worked on.",
@@ -44,6 +46,8 @@ def receipt(ticket: str | None, admission: Admission, received: float, passed: P
         "exact": admission.exact,
         "attachments": admission.attachments,
     }
+    if passed.admission.facts.attachments:
+        checks["files"] = [_file(facts) for facts in passed.admission.facts.attachments[:_MOST_FILES]]
     if passed.admission.facts.charset_source:
         checks["charset_source"] = passed.admission.facts.charset_source
     if passed.admission.facts.warnings:
@@ -61,6 +65,11 @@ def receipt(ticket: str | None, admission: Admission, received: float, passed: P
         "received_at": received,
         "checks": checks,
     }
+
+
+def _file(facts: AttachmentFacts) -> dict[str, Any]:
+    told = {"name": facts.name, "content_type": facts.content_type, "bytes": facts.bytes}
+    return told if facts.fits else {**told, "begins_like": facts.sniffed}
 
 
 def status(found: TicketStatus) -> dict[str, Any]:

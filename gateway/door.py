@@ -14,6 +14,7 @@ from gateway.admission import Limits
 from gateway.certificate import Certificate
 from gateway.clients import Clients
 from gateway.contract import kind_limits, logs, rules
+from gateway.deposits import Deposits
 from gateway.fate import Fate
 from gateway.membership import Membership, Presence
 from gateway.metrics import Metrics
@@ -99,9 +100,12 @@ class Door:
         )
         self.refusals = Refusals(self.reporter, self.limits, node=self.node, sample=settings.refused_sample)
         self.passes = Passes(self.states)
-        self.repetitions = Repetitions(
-            self.states, lease=settings.publish_deadline + _AROUND_A_PUBLISH, keep=settings.idempotency_expiry
+        self.deposits = Deposits(
+            settings.depot, self.metrics, above=settings.attachments_inline, deadline=settings.publish_deadline
         )
+        # Attachments are stored before the publish, and may take as long again.
+        lease = 2 * settings.publish_deadline + _AROUND_A_PUBLISH
+        self.repetitions = Repetitions(self.states, lease=lease, keep=settings.idempotency_expiry)
         self.waits = Waits(
             self.tickets.statuses,
             self.metrics,
@@ -110,7 +114,7 @@ class Door:
             most=settings.max_waiting,
             shared=settings.keys is not None,
         )
-        self.acceptance = Acceptance(self.tickets, self.repetitions, self.metrics)
+        self.acceptance = Acceptance(self.tickets, self.repetitions, self.deposits, self.metrics)
         self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
         self.clients = Clients(settings.keys, max_body_bytes=self.limits.of(None).max_body_bytes)
         self.certificate: Certificate | None = None
@@ -183,6 +187,7 @@ class Door:
         Connections that do not close in time are left to the operating system.
         """
         self.examiner.close()
+        self.deposits.close()
         ends = (self._stop_background, self.watch.close, self.states.close)
         endings = {asyncio.create_task(end(), name=end.__qualname__) for end in ends}
         left = until - asyncio.get_running_loop().time()

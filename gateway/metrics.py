@@ -72,6 +72,16 @@ class Metrics:
     publish_failures: Counter = field(
         default_factory=lambda: _counter("publish_failures", "Publishes without a confirm.", "reason")
     )
+    deposits: Counter = field(
+        default_factory=lambda: _counter(
+            "deposits", "Submissions whose attachments were to be left in the depot.", "result"
+        )
+    )
+    deposit_seconds: Histogram = field(
+        default_factory=lambda: _histogram(
+            "deposit_seconds", "Until a ticket's attachments were in the depot for good."
+        )
+    )
     blocked: Gauge = field(
         default_factory=lambda: _gauge("broker_blocked", "1 while the broker takes no publishes.", "livemax")
     )

@@ -45,6 +45,7 @@ def schemas(most_attachments: int) -> dict[str, Any]:
     checks = _object(
         {"bytes": COUNT, "charset": TEXT, "tokens": COUNT, "exact": TRUTH, "attachments": COUNT},
         {
+            "files": {"type": "array", "items": ref("File"), "description": "the first 100 attachments"},
             "charset_source": {"enum": [source.value for source in CharsetSource]},
             "warnings": {"type": "array", "items": TEXT},
             "marked": {"type": "array", "items": TEXT},
@@ -81,6 +82,15 @@ def schemas(most_attachments: int) -> dict[str, Any]:
     return {
         "Any": {"type": "object"},
         "Violation": violation,
+        "File": _object(
+            {"name": TEXT, "content_type": TEXT, "bytes": COUNT},
+            {
+                "begins_like": {
+                    "type": ["string", "null"],
+                    "description": "where that is not what was declared; null: like nothing known",
+                }
+            },
+        ),
         "Ticket": {
             **_object(
                 {"body": {**SAID, "minLength": 1}},
@@ -126,6 +136,10 @@ def schemas(most_attachments: int) -> dict[str, Any]:
                 "encoding": TEXT,
                 "max_attachments": COUNT,
                 "max_attachment_bytes": COUNT,
+                "attachments_inline_bytes": {
+                    **COUNT,
+                    "description": "up to which size an attachment travels with its ticket",
+                },
                 "attachment_types": {"type": "array", "items": TEXT},
                 "content_types": {"type": "array", "items": TEXT},
                 "content_encodings": {"type": "array", "items": TEXT},

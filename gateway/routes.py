@@ -51,6 +51,7 @@ class Routes:
                 "encoding": self._door.settings.encoding,
                 "max_attachments": limits.max_attachments,
                 "max_attachment_bytes": limits.max_attachment_bytes,
+                "attachments_inline_bytes": self._door.settings.attachments_inline,
                 "attachment_types": list(limits.attachment_types),
                 "content_types": list(SUPPORTED_TYPES),
                 "content_encodings": [coding.value for coding in SUPPORTED],
@@ -74,11 +75,12 @@ class Routes:
         return answers.document({"alive": True})
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        """Whether a publish would be confirmed now. The store is reported, but tickets do not need it."""
+        """Whether a publish would be confirmed now. Store and depot are reported, but most tickets need neither."""
         obstacle = self._door.obstacle()
         checks: dict[str, object] = {
             "publish": "ok" if obstacle is None else str(obstacle),
             "store": "ok" if self._door.states.reachable else "unreachable",
+            "attachments": "ok" if self._door.deposits.reachable else "unreachable",
         }
         if self._door.member is not None:
             standing = self._door.member.standing

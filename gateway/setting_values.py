@@ -14,6 +14,7 @@ from yarl import URL
 
 from gateway.client_address import networks
 from gateway.contract import knobs
+from gateway.depot import problem
 
 _MAX_PORT: Final = 65535
 
@@ -109,6 +110,13 @@ def _store_url(value: object) -> object:
     return value
 
 
+def _depot(value: object) -> object:
+    wrong = problem(value) if isinstance(value, str) else None
+    if wrong is not None:
+        raise ValueError(wrong)
+    return value
+
+
 def _reached_as(value: object) -> object:
     if (
         isinstance(value, str)
@@ -125,6 +133,7 @@ Listen = Annotated[Address, BeforeValidator(_address)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Urls = Annotated[tuple[str, ...], BeforeValidator(_broker_url)]
 StoreUrl = Annotated[str, BeforeValidator(_store_url)]
+Depot = Annotated[str, BeforeValidator(_depot)]
 WebAddress = Annotated[str, BeforeValidator(_reached_as)]
 Proxies = Annotated[tuple[str, ...], BeforeValidator(_proxies)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]

@@ -15,9 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gateway.contract import kind_limits, knobs, rules
 from gateway.contract.topology import Topology
+from gateway.depot import place_of
 from gateway.setting_values import (
     Address,
     Bytes,
+    Depot,
     Listen,
     Proxies,
     Seconds,
@@ -61,6 +63,11 @@ class _Shared(BaseModel):
     )
     prefix: str = Field(default="tickets", description="first part of every exchange and queue name")
     delay_unit: Seconds = Field(default=1.0, ge=0.001, le=60, description="shortest delay of a retry")
+    attachments: Depot = Field(
+        default="",
+        description="where larger attachments lie: a folder, or s3://bucket/prefix?endpoint=...&region=...; empty:"
+        " <data>/attachments",
+    )
     drain_grace: Seconds = Field(default=30.0, gt=0, description="time to finish at SIGTERM")
     log: Literal["console", "json"] = Field(default="console", description="form of the log: console or json")
 
@@ -73,6 +80,11 @@ class _Shared(BaseModel):
     def store(self) -> str:
         """The store's URL, in the data folder unless another one is named."""
         return self.store_url or f"sqlite+aiosqlite:///{self.data / 'station.db'}"
+
+    @property
+    def depot(self) -> str:
+        """Where attachments lie that do not travel: an absolute path, or a URL."""
+        return place_of(self.attachments, self.data)
 
     @model_validator(mode="after")
     def _check_prefix(self) -> Self:
@@ -113,6 +125,10 @@ class DoorSettings(_Shared):
     vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
     vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
     max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
+    attachments_inline: Bytes = Field(
+        default=64 << 10,
+        description="largest attachment that travels in its message; others go to LAZARETTO_ATTACHMENTS",
+    )
     rules: Table = Field(
         default_factory=dict,
         description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
@@ -252,6 +268,14 @@ class StationSettings(_Shared):
     )
     reconcile_patience: Seconds = Field(
         default=900.0, ge=0, description="time for which something may be on its way before it is a mismatch"
+    )
+    attachments_grace: Seconds = Field(
+        default=86_400.0, ge=60, description="time until stored attachments of which no ticket was heard may be removed"
+    )
+    attachments_retention: Seconds = Field(
+        default=7 * 86_400.0,
+        ge=0,
+        description="time that stored attachments are kept after their ticket's end, and as long as an item's body",
     )
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     refusal_window: Seconds = Field(

@@ -11,7 +11,7 @@ import orjson
 from aiohttp import web
 
 from gateway import answers, caller_problems, errors, repetition_problems, request_head
-from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, StoreDown
+from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, NotStored, StoreDown
 from gateway.admission import Admitted, Mode, Refused, Rule
 from gateway.body import Body, NoRoom, read_body
 from gateway.callers import CALLER
@@ -35,6 +35,7 @@ from gateway.watch import Obstacle
 
 ADMITTED_ANYWAY: Final = "admitted_anyway"
 """Why a ticket begins in the isolation lane: a reviewer has let in what the door had refused."""
+_RETRY_UNSTORED: Final = 5
 _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.CLOSED: 1,
     Fate.TIMED_OUT: 1,
@@ -180,11 +181,14 @@ class Submissions:
             traceparent=request.headers.get("traceparent"),
             tracestate=request.headers.get("tracestate"),
         )
+        envelope, contents = await self._door.deposits.withdraw(envelope, ticket.attachments)
         document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
         is_new = ticket.id is None and key is None and granted is None
         digest = None if is_new else _digest(ticket, caller.client)
         strict = key is not None or granted is not None
-        outcome = await self._door.acceptance.accept(envelope, document, digest=digest, strict=strict)
+        outcome = await self._door.acceptance.accept(
+            envelope, document, digest=digest, strict=strict, contents=contents
+        )
         match outcome:
             case Accepted():
                 if not outcome.again:
@@ -192,6 +196,9 @@ class Submissions:
                 return await self._accepted(envelope, outcome, named=ticket.id is not None)
             case NotAccepted():
                 return self._end(request, _closed(outcome.fate), outcome="unavailable", kind=ticket.kind)
+            case NotStored():
+                wait = errors.not_accepted("attachments", _RETRY_UNSTORED)
+                return self._end(request, wait, outcome="unavailable", kind=ticket.kind)
             case StoreDown():
                 return self._end(
                     request, repetition_problems.store_unavailable(), outcome="unavailable", kind=ticket.kind

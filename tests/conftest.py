@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.embedded import EmbeddedBroker
 from gateway.embedded.node import SCRIPTS
+from tests.support.object_store import CREDENTIALS, ObjectStore
 from tests.support.postgresql import Postgresql, binaries
 from tests.support.program import Programs
 
@@ -67,6 +68,20 @@ def own_postgresql() -> Iterator[Postgresql]:
     """A PostgreSQL server for one test, which may end it and start it again."""
     with Postgresql(_need_postgresql()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """The S3 server that tests share; each takes a prefix of its own. The credentials are in the environment."""
+    before = {name: os.environ.get(name) for name in CREDENTIALS}
+    os.environ.update(CREDENTIALS)
+    with ObjectStore(tmp_path_factory.mktemp("objects") / "moto.log") as server:
+        yield server
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

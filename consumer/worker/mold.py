@@ -125,7 +125,7 @@ class Mold:
         _adjust_oom_score(_OOM_SCORE // 2)
         try:
             self._handler = load(wanted.handler)
-            self._reader = Reader(limits=limits_from(wanted.limits), encoding=wanted.encoding)
+            self._reader = Reader(limits=limits_from(wanted.limits), encoding=wanted.encoding, depot=wanted.depot)
             if wanted.warm:
                 self._reader.warm()
         except HandlerUnavailable as error:

@@ -4,11 +4,12 @@ Owns the vocabulary of this process, loaded once. Judges nothing itself: the rul
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from consumer.handler import Attachment, Ticket
+from consumer.handler import Ticket
 from consumer.pipe import MAX_NUMBER, Measured, Order
+from consumer.worker.enclosed import enclosed
 from gateway import preflight
 from gateway.contract import rules
 from gateway.contract.kind_limits import KindLimits
@@ -33,9 +34,13 @@ class Inadmissible:
 class Reader:
     """Reads tickets under `limits`, counting tokens of the packaged vocabulary `encoding`."""
 
-    def __init__(self, *, limits: Limits, encoding: str) -> None:
-        """Raises `VocabularyError` for a vocabulary that there is not."""
+    def __init__(self, *, limits: Limits, encoding: str, depot: str = "") -> None:
+        """`depot` is where attachments lie that do not travel; nothing of it is touched before a handler asks.
+
+        Raises `VocabularyError` for a vocabulary that there is not.
+        """
         self._limits = limits
+        self._depot = depot
         self._vocabulary = Vocabulary.at_need(encoding)
 
     def warm(self) -> None:
@@ -51,6 +56,7 @@ class Reader:
             charset=order.charset,
             content_encoding=order.content_encoding,
             opaque_as_text=order.examine,
+            folder="" if order.examine else order.stored,
         )
         return self._examined(order, submission, measured) if order.examine else self._admitted(order, submission)
 
@@ -69,7 +75,7 @@ class Reader:
                         attachments=len(facts.attachments),
                     )
                 )
-                return _for_handler(order, ticket)
+                return self._for_handler(order, ticket)
             case Refused(violations=violations):
                 return _inadmissible(violations)
             case preflight.OutOfTime():
@@ -83,12 +89,20 @@ class Reader:
                 return Inadmissible(
                     detail=f"its {coding} encoding cannot be undone", rule="content_encoding", violations=[]
                 )
-            submission = Submission(
-                body=plain, content_type=submission.content_type, kind=submission.kind, charset=submission.charset
-            )
+            submission = replace(submission, body=plain, content_encoding=None)
         # The door has judged by its own rules; what can be read, it has let in.
         reading = preflight.parse_ticket(submission, self._limits.softened(Mode.OFF).of(order.kind))
-        return _inadmissible(reading.findings) if reading.ticket is None else _for_handler(order, reading.ticket)
+        return _inadmissible(reading.findings) if reading.ticket is None else self._for_handler(order, reading.ticket)
+
+    def _for_handler(self, order: Order, ticket: preflight.Ticket) -> Ticket:
+        return Ticket(
+            id=order.ticket,
+            kind=order.kind,
+            text=ticket.text,
+            subject=ticket.subject,
+            attributes=ticket.attributes,
+            attachments=tuple(enclosed(item, self._depot) for item in ticket.attachments),
+        )
 
 
 def limits_from(values: Mapping[str, Any]) -> Limits:
@@ -104,20 +118,6 @@ def limits_from(values: Mapping[str, Any]) -> Limits:
             for kind, own in known["kinds"].items()
         }
     return Limits(**known)
-
-
-def _for_handler(order: Order, ticket: preflight.Ticket) -> Ticket:
-    return Ticket(
-        id=order.ticket,
-        kind=order.kind,
-        text=ticket.text,
-        subject=ticket.subject,
-        attributes=ticket.attributes,
-        attachments=tuple(
-            Attachment(name=item.name, content_type=item.content_type, content=item.content, text=item.text)
-            for item in ticket.attachments
-        ),
-    )
 
 
 def _inadmissible(violations: tuple[Violation, ...]) -> Inadmissible:

@@ -25,6 +25,7 @@ _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
 _MAX_TRACE: Final = 512
 _MAX_MARKED: Final = 160
+_MAX_FOLDER: Final = 161
 _MAX_FOREIGN: Final = 1024
 _MAX_RAW_HEADERS: Final = 4096
 _MAX_FIGURE: Final = 2**53
@@ -48,6 +49,8 @@ class Admission:
     """Rules that it breaks, or may break, and that did not keep it out."""
     granted: str = ""
     """The pass that let it in although it was refused; empty for all others. Who gave it and why, the station knows."""
+    stored: str = ""
+    """The folder of the depot with those of its attachments that are not in its body; empty where all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +315,7 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
         "admitted-at": round(admission.admitted_at * 1000),
         **({"marked": clip(",".join(admission.marked), _MAX_MARKED)} if admission.marked else {}),
         **({"pass": clip(admission.granted, _MAX_CODE)} if admission.granted else {}),
+        **({"stored": clip(admission.stored, _MAX_FOLDER)} if admission.stored else {}),
     }
 
 
@@ -326,6 +330,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         admitted_at=reading.figure(table["admitted-at"]) / 1000,
         marked=tuple(str(table["marked"]).split(",")) if table.get("marked") else (),
         granted=str(table.get("pass", "")),
+        stored=str(table.get("stored", "")),
     )
 
 

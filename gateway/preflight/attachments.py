@@ -11,9 +11,11 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.admission import AttachmentFacts, Rule, Violation
+from gateway.contract.references import Reference
+from gateway.contract.rules import SOFT
 from gateway.preflight.characters import blemishes
 from gateway.preflight.encoding import Decoded, Undecodable, read_text
 from gateway.preflight.media_type import parse_media_type
@@ -27,7 +29,10 @@ _UNSHOWABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u061c\u200e\u200f\u2028\u2029\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """One attachment: a name to show (never a path), the type as declared, the bytes, and their text if it is text."""
+    """One attachment: a name to show (never a path), the type as declared, the bytes, and their text if it is text.
+
+    One with a `reference` is not here but in the depot: its bytes are empty, and its text is not known.
+    """
 
     name: str
     content_type: str
@@ -35,11 +40,17 @@ class Attachment:
     text: str | None = field(default=None, repr=False)
     waived: tuple[Violation, ...] = ()
     """What it breaks of the rules that were waived when it was read."""
+    reference: Reference | None = None
 
     @property
     def facts(self) -> AttachmentFacts:
         """What of it is measured and recorded."""
         essence = self.content_type.partition(";")[0].strip().lower()
+        if self.reference is not None:
+            said = self.reference.sniffed
+            return AttachmentFacts(
+                name=self.name, content_type=essence, bytes=self.reference.bytes, sniffed=said, fits=said is None
+            )
         found = sniff(self.content)
         return AttachmentFacts(
             name=self.name, content_type=essence, bytes=len(self.content), sniffed=found, fits=fits(essence, found)
@@ -93,6 +104,28 @@ def from_bytes(
             return Attachment(name=name, content_type=declared, content=content, text=read.text, waived=passed_over)
         case Undecodable() as refusal:
             return violation_of(refusal, pointer)
+
+
+def from_reference(
+    *, name: str, content_type: str | None, reference: Reference, pointer: str
+) -> Attachment | Violation:
+    """An attachment that was left in the depot when its ticket was admitted."""
+    declared = content_type or ("text/plain; charset=utf-8" if reference.charset else OPAQUE)
+    if parse_media_type(declared) is None:
+        return _bad_type(pointer)
+    return Attachment(name=name, content_type=declared, content=b"", reference=reference)
+
+
+def fetched(attachment: Attachment, content: bytes) -> Attachment:
+    """Return an attachment with what was fetched from the depot, its text read as at the door."""
+    reference = attachment.reference
+    if reference is not None and reference.charset is not None:
+        return replace(attachment, content=content, text=content.decode(reference.charset, "replace"))
+    read = from_bytes(
+        name=attachment.name, content_type=attachment.content_type, content=content, pointer="", waived=SOFT
+    )
+    text = read.text if isinstance(read, Attachment) else None
+    return replace(attachment, content=content, text=text)
 
 
 def violation_of(refusal: Undecodable, pointer: str = "") -> Violation:

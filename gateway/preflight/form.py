@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admission import Limits, Rule, Violation
+from gateway.contract import references
 from gateway.contract.ids import is_kind, is_ticket_id
-from gateway.preflight.attachments import Attachment, from_base64, from_text, shown_name
+from gateway.preflight.attachments import Attachment, from_base64, from_reference, from_text, shown_name
 from gateway.preflight.characters import blemishes, warnings
 from gateway.preflight.json_body import quoted
 
 MEMBERS = ("kind", "id", "subject", "body", "attributes", "attachments")
 ATTACHMENT_MEMBERS = ("name", "content_type", "content", "content_base64")
+STORED = "stored"
+"""The member of an attachment whose content was left in the depot: written by the door, unknown in a submission."""
 MOST_NAMED = 10
 MOST_ATTACHMENTS = 1_000
 """Where no limit on them is enforced."""
@@ -37,10 +40,11 @@ class Form:
     findings: tuple[Violation, ...] = ()
 
 
-def read_form(value: object, *, kind: str | None, limits: Limits, may_hold_nul: bool) -> Form:
+def read_form(value: object, *, kind: str | None, limits: Limits, may_hold_nul: bool, folder: str = "") -> Form:
     """Read a parsed JSON ticket. `kind` is the one named beside the body; a null member counts as left out.
 
-    `may_hold_nul` is False when the bytes had no U+0000 escape, which spares the search for it.
+    `may_hold_nul` is False when the bytes had no U+0000 escape, which spares the search for it. `folder` is where the
+    ticket's references may lead; without one, none is believed.
     """
     if not isinstance(value, dict):
         return Form(findings=(_type("", "a ticket is a JSON object"),))
@@ -70,7 +74,7 @@ def read_form(value: object, *, kind: str | None, limits: Limits, may_hold_nul: 
         findings += [
             Violation(rule=found.rule, message=found.detail, pointer=pointer) for found in blemishes(part or "")
         ]
-    attachments = _attachments(members.get("attachments", []), limits)
+    attachments = _attachments(members.get("attachments", []), limits, folder)
     for attachment in attachments:
         findings += [attachment] if isinstance(attachment, Violation) else attachment.waived
     return Form(
@@ -162,15 +166,17 @@ def _holds_nul(value: object) -> bool:
     return False
 
 
-def _attachments(value: object, limits: Limits) -> list[Attachment | Violation]:
+def _attachments(value: object, limits: Limits, folder: str) -> list[Attachment | Violation]:
     if not isinstance(value, list):
         return [_type("/attachments", "attachments are a JSON array")]
     if len(value) > most_attachments(limits):
         return [too_many_attachments(len(value), limits)]
-    return [found for position, entry in enumerate(value) for found in _attachment(entry, position, limits.waived)]
+    return [
+        found for position, entry in enumerate(value) for found in _attachment(entry, position, limits.waived, folder)
+    ]
 
 
-def _attachment(entry: object, position: int, waived: Collection[Rule]) -> list[Attachment | Violation]:
+def _attachment(entry: object, position: int, waived: Collection[Rule], folder: str) -> list[Attachment | Violation]:
     pointer = f"/attachments/{position}"
     if not isinstance(entry, dict):
         return [_type(pointer, "an attachment is a JSON object")]
@@ -178,6 +184,10 @@ def _attachment(entry: object, position: int, waived: Collection[Rule]) -> list[
     unknown, findings = list(_unknown(entry, ATTACHMENT_MEMBERS, pointer)), list[Violation]()
     name = _text_member(members, "name", pointer, findings)
     content_type = _text_member(members, "content_type", pointer, findings)
+    reference = references.read(members.get(STORED), folder=folder) if folder else None
+    if reference is not None and not findings:
+        shown = shown_name(name, position)
+        return [from_reference(name=shown, content_type=content_type, reference=reference, pointer=pointer)]
     text = _text_member(members, "content", pointer, findings)
     encoded = _text_member(members, "content_base64", pointer, findings)
     if ("content" in members) == ("content_base64" in members):

@@ -24,13 +24,17 @@ _DEFAULT_TYPE = MediaType(essence="text/plain", parameters={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part: the form field's name, the file name as sent (None: it is no file), its type and bytes."""
+    """One part: the form field's name, the file name as sent (None: it is no file), its type and bytes.
+
+    `at` is where the bytes begin in the whole body.
+    """
 
     name: str
     filename: str | None
     content_type: str | None
     media_type: MediaType
     content: bytes
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +63,25 @@ def read_parts(
     count = framed.count(delimiter) - 1
     if count > max_parts:
         return TooManyParts(parts=count)
-    _preamble, *segments = framed.split(delimiter)
+    preamble, *segments = framed.split(delimiter)
     parts: list[Part] = []
+    end = len(preamble) - len(b"\r\n")
     for segment in segments:
+        begin = end + len(delimiter)
+        end = begin + len(segment)
         if segment.startswith(b"--"):
             return tuple(parts) if parts else BadMultipart(detail="there are no parts")
         padding, line_end, rest = segment.partition(b"\r\n")
         if padding.strip(b" \t") or not line_end:
             return BadMultipart(detail="a boundary is followed by something else on its line")
-        part = _part(rest)
+        part = _part(rest, end - len(rest))
         if isinstance(part, BadMultipart):
             return part
         parts.append(part)
     return BadMultipart(detail="the closing boundary is missing")
 
 
-def _part(raw: bytes) -> Part | BadMultipart:
+def _part(raw: bytes, at: int) -> Part | BadMultipart:
     end = raw.find(b"\r\n\r\n", 0, MAX_HEADER_BYTES + 4)
     if end < 0:
         return BadMultipart(detail=f"the headers of a part do not end within {MAX_HEADER_BYTES} bytes")
@@ -97,6 +104,7 @@ def _part(raw: bytes) -> Part | BadMultipart:
         content_type=declared,
         media_type=media_type,
         content=raw[end + 4 :],
+        at=at + end + 4,
     )
 
 

@@ -13,9 +13,18 @@ from typing import Any
 import orjson
 
 from gateway.admission import AttachmentFacts, Limits, Rule, Violation
+from gateway.contract import references
 from gateway.contract.ids import is_kind
+from gateway.contract.references import Reference
 from gateway.preflight import form, multipart
-from gateway.preflight.attachments import OPAQUE, Attachment, from_bytes, shown_name, violation_of
+from gateway.preflight.attachments import (
+    OPAQUE,
+    Attachment,
+    from_bytes,
+    from_reference,
+    shown_name,
+    violation_of,
+)
 from gateway.preflight.charsets import codec_for
 from gateway.preflight.encoding import CharsetSource, Undecodable, read_text
 from gateway.preflight.json_body import Document, read_json
@@ -24,6 +33,7 @@ from gateway.preflight.media_type import MediaType, parse_media_type
 SUPPORTED_TYPES = ("application/json", "text/*", "multipart/form-data")
 
 _ASCII_COMPATIBLE = ("cp1252",)  # what us-ascii and latin1 mean, which JSON with escapes may well be declared as
+_LONGEST_REFERENCE = 1_024
 _OPAQUE_AS_TEXT = MediaType(essence="text/plain", parameters={})
 
 
@@ -33,7 +43,8 @@ class Submission:
 
     `kind` is the one named beside the body (`?kind=`, `Lazaretto-Kind`, the message's type). `charset` is what an
     earlier check found, for a content type that declares none. `opaque_as_text` reads bytes without a type as text: for
-    items that came past the door.
+    items that came past the door. `folder` is where its references may lead, as the door has said of an admitted item:
+    without one there are none, whatever the bytes say.
     """
 
     body: bytes = field(repr=False)
@@ -42,6 +53,7 @@ class Submission:
     charset: str | None = None
     content_encoding: str | None = None
     opaque_as_text: bool = False
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +111,7 @@ def _read_form_of(submission: Submission, limits: Limits) -> Reading:
     if media_type is None:
         return Reading(findings=(_unsupported("the content type is malformed, or longer than 255 bytes"),))
     if media_type.essence == "application/json":
-        return _from_json(submission.body, media_type, submission.kind, limits)
+        return _from_json(submission.body, media_type, submission, limits)
     if media_type.is_text:
         return _from_text(submission, media_type, limits)
     if media_type.essence == "multipart/form-data":
@@ -114,7 +126,7 @@ def _unsupported(message: str) -> Violation:
     )
 
 
-def _from_json(body: bytes, media_type: MediaType, kind: str | None, limits: Limits) -> Reading:
+def _from_json(body: bytes, media_type: MediaType, submission: Submission, limits: Limits) -> Reading:
     charset = media_type.parameters.get("charset")
     codec = "utf-8" if charset is None else codec_for(charset)
     if codec != "utf-8" and not (codec in _ASCII_COMPATIBLE and body.isascii()):
@@ -129,7 +141,13 @@ def _from_json(body: bytes, media_type: MediaType, kind: str | None, limits: Lim
         case Violation() as violation:
             return Reading(findings=(violation,))
         case Document(value):
-            read = form.read_form(value, kind=kind, limits=limits, may_hold_nul=b"\\u0000" in body)
+            read = form.read_form(
+                value,
+                kind=submission.kind,
+                limits=limits,
+                may_hold_nul=b"\\u0000" in body,
+                folder=submission.folder,
+            )
             return _reading(read, limits, charset="utf-8", source=CharsetSource.FORMAT)
 
 
@@ -160,9 +178,9 @@ def _from_multipart(submission: Submission, media_type: MediaType, limits: Limit
         message = "a multipart ticket has exactly one part named `ticket` (JSON) or `body` (text)"
         return Reading(findings=(Violation(rule=Rule.MULTIPART_MALFORMED, message=message),))
     main = leading[0]
-    attachments = _attached([part for part in parts if part is not main], limits.waived)
+    attachments = _attached([part for part in parts if part is not main], limits.waived, submission.folder)
     if main.name == "ticket":
-        reading = _from_json(main.content, main.media_type, submission.kind, limits)
+        reading = _from_json(main.content, main.media_type, submission, limits)
     else:
         body = Submission(
             body=main.content, content_type=main.content_type, kind=submission.kind, charset=submission.charset
@@ -171,17 +189,28 @@ def _from_multipart(submission: Submission, media_type: MediaType, limits: Limit
     return _with_attachments(reading, attachments, limits)
 
 
-def _attached(parts: list[multipart.Part], waived: Collection[Rule]) -> list[Attachment | Violation]:
-    return [
-        from_bytes(
-            name=shown_name(part.filename if part.filename is not None else part.name, position),
-            content_type=part.content_type or ("text/plain" if part.filename is None else None),
-            content=part.content,
-            pointer=f"/attachments/{position}",
-            waived=waived,
-        )
-        for position, part in enumerate(parts)
-    ]
+def _attached(parts: list[multipart.Part], waived: Collection[Rule], folder: str) -> list[Attachment | Violation]:
+    return [_attachment(part, position, waived, folder) for position, part in enumerate(parts)]
+
+
+def _attachment(part: multipart.Part, position: int, waived: Collection[Rule], folder: str) -> Attachment | Violation:
+    name = shown_name(part.filename if part.filename is not None else part.name, position)
+    content_type = part.content_type or ("text/plain" if part.filename is None else None)
+    pointer = f"/attachments/{position}"
+    reference = _referred(part.content, folder)
+    if reference is not None:
+        return from_reference(name=name, content_type=content_type, reference=reference, pointer=pointer)
+    return from_bytes(name=name, content_type=content_type, content=part.content, pointer=pointer, waived=waived)
+
+
+def _referred(content: bytes, folder: str) -> Reference | None:
+    """Return the reference that stands in the place of a part's content, None for content."""
+    if not folder or len(content) > _LONGEST_REFERENCE:
+        return None
+    try:
+        return references.read(orjson.loads(content), folder=folder)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _with_attachments(reading: Reading, attachments: list[Attachment | Violation], limits: Limits) -> Reading:

@@ -13,6 +13,7 @@ from gateway.settings import StationSettings
 from gateway.station import decisions, dossier, migrate_verb, reconcile_verb, rejections_verb, reset_verb, wording
 from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.documents import listed, shown, written
+from gateway.station.dossier import Dossier
 from gateway.station.holding import ItemState
 from gateway.station.sender import Sender
 from gateway.station.store import Store
@@ -103,8 +104,11 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     found = await dossier.find(store, arguments.ticket)
     if found is None:
         return _fail(f"no report about ticket {arguments.ticket!r} ever arrived")
+    attached = await _attached(store, found)
     if arguments.json:
-        return _print_json(shown(found, f"{settings.desk_link}/items/{found.ticket}", settings.item_retention))
+        return _print_json(
+            shown(found, f"{settings.desk_link}/items/{found.ticket}", settings.item_retention, attached)
+        )
     print(f"ticket      {found.ticket} ({_safe(found.kind)})")
     counted = f"generation {found.generation}, {found.attempts} attempts"
     print(f"state       {found.state}, {counted}, {wording.clock(found.updated_at)}")
@@ -114,6 +118,9 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         kept = wording.retained(item, countdown(found, item, settings.item_retention), time.time())
         if kept is not None:
             print(f"            {kept}")
+    for one in attached:
+        where = "in the depot" if one["reference"] else "in the body"
+        print(f"attachment  {_safe(one['name'])}, {_safe(one['content_type'])}, {one['bytes']} bytes, {where}")
     for run in found.runs:
         print(f"run         {run.generation}.{run.attempt}  {wording.sentence(run)}")
         for name in ("log_tail", "stack", "traceback"):
@@ -127,6 +134,15 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     for act in found.acts:
         print(f"decision    {act.act} by {_safe(act.actor)}, {wording.clock(act.at)}, because: {_safe(act.reason)}")
     return OK
+
+
+async def _attached(store: Store, found: Dossier) -> list[dict[str, Any]]:
+    newest = found.items[0] if found.items else None
+    if newest is None or (newest.admission is not None and not newest.admission["attachments"]):
+        return []
+    from gateway.station.desk import enclosures  # noqa: PLC0415 - the preflight would make every verb slow to start
+
+    return enclosures.listed(await enclosures.of(store, found))
 
 
 async def _decide(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:

@@ -5,6 +5,7 @@ hides from its reader.
 """
 
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -29,8 +30,11 @@ def _seen(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def shown(found: Dossier, link: str, keep: float) -> dict[str, Any]:
-    """Return a ticket as `show --json` and the desk's API give it; `keep` is the retention in seconds."""
+def shown(found: Dossier, link: str, keep: float, attached: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return a ticket as `show --json` and the desk's API give it.
+
+    `keep` is the retention in seconds, `attached` what its newest item brought along.
+    """
     return {
         "ticket": found.ticket,
         "kind": found.kind,
@@ -44,6 +48,7 @@ def shown(found: Dossier, link: str, keep: float) -> dict[str, Any]:
         "runs": [asdict(run) for run in found.runs],
         "alerts": [asdict(alert) for alert in found.alerts],
         "items": [{**asdict(item), "removal_at": countdown(found, item, keep)} for item in found.items],
+        "attachments": [dict(one) for one in attached],
         "audit": [asdict(act) for act in found.acts],
     }
 

@@ -116,6 +116,8 @@ class Content:
     content_encoding: str | None
     charset: str | None
     """As the door measured it."""
+    stored: str
+    """The depot's folder with attachments that are not in the body; empty where all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +235,7 @@ async def find_content(store: Store, ticket: str, generation: int) -> Content:
         content_type=row.content_type,
         content_encoding=row.content_encoding,
         charset=admission["charset"] if admission else None,
+        stored=str(admission.get("stored", "")) if admission else "",
     )
 
 

@@ -19,11 +19,13 @@ from aiohttp import web
 
 from gateway import broker
 from gateway.contract.logs import event
+from gateway.depot import open_depot
 from gateway.settings import StationSettings
 from gateway.station import amqp
 from gateway.station.addressees import Addressees
 from gateway.station.channels import Channel, ExchangeChannel, LogChannel
 from gateway.station.courier import Courier
+from gateway.station.depot_sweep import DepotSweep
 from gateway.station.desk import routes
 from gateway.station.desk.doorkeeper import Doorkeeper
 from gateway.station.identity import Role
@@ -37,6 +39,7 @@ from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.sweeper import Sweeper, rules
 from gateway.station.tombstones import Tombstones
+from gateway.station.unclaimed import Patience
 from gateway.station.vitals import Vitals
 from gateway.station.webhook import Post
 
@@ -88,6 +91,13 @@ async def serve(settings: StationSettings) -> None:
             every=settings.reconcile_every,
             patience=settings.reconcile_patience,
         )
+        depot_sweep = DepotSweep(
+            store=store,
+            depot=open_depot(settings.depot),
+            urls=settings.broker_url,
+            topology=settings.topology,
+            patience=Patience(retention=settings.attachments_retention, grace=settings.attachments_grace),
+        )
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -98,6 +108,7 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(reconciler.run(stop)),
                 group.create_task(Tombstones(store=store, keep=settings.item_retention).run(stop)),
                 group.create_task(Sweeper(store=store, rules=over).run(stop)),
+                group.create_task(depot_sweep.run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

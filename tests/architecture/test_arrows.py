@@ -53,8 +53,8 @@ def test_gateway_never_imports_consumer() -> None:
     assert not _offences({module.name: module.imports_from("consumer") for module in modules("gateway")})
 
 
-def test_consumer_imports_of_gateway_only_the_contract_and_preflight() -> None:
-    allowed = ("gateway.contract", "gateway.preflight")
+def test_consumer_imports_of_gateway_only_the_contract_preflight_and_the_depot() -> None:
+    allowed = ("gateway.contract", "gateway.preflight", "gateway.depot")
     found = {
         module.name: {name for name in module.imports_from("gateway") if not within(name, *allowed)}
         for module in modules("consumer")
@@ -88,8 +88,25 @@ def test_preflight_imports_of_ours_only_the_contract_and_the_verdict_on_its_fact
     assert not _offences(found)
 
 
+def test_the_depot_imports_of_ours_only_the_contract_and_is_alone_with_its_library() -> None:
+    found = {
+        module.name: {
+            name
+            for name in module.imports_from("gateway", "consumer")
+            if not within(name, "gateway.depot", "gateway.contract")
+        }
+        for module in modules("gateway.depot")
+    }
+    assert found
+    assert not _offences(found)
+    strangers = {module.name: module.imports_from("obstore") for module in modules()}
+    del strangers["gateway.depot.objects"]
+    assert not _offences(strangers)
+
+
 def test_the_worker_side_imports_only_what_a_worker_needs() -> None:
-    allowed = ("consumer.worker", "consumer.pipe", "consumer.handler", "gateway.preflight", "gateway.contract")
+    ours = ("consumer.worker", "consumer.pipe", "consumer.handler")
+    allowed = (*ours, "gateway.preflight", "gateway.contract", "gateway.depot")
     found = {
         module.name: {name for name in module.imports_from("consumer", "gateway") if not within(name, *allowed)}
         | module.imports_from("aio_pika", "aiormq", "aiohttp", "sqlalchemy")
@@ -163,6 +180,7 @@ def test_no_connection_mends_itself_unseen() -> None:
     ("package", "heavy"),
     [
         ("gateway.contract", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
+        ("gateway.depot", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic", "obstore")),
         ("consumer.handler", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
         ("consumer.pipe", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
     ],

@@ -20,8 +20,11 @@ from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId, idempotent_ticket_id
 from gateway.contract.journal import Event, EventName, Verdict
 from gateway.contract.outcomes import Outcome, Stamp
+from gateway.contract.references import folder_of
 from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
+from gateway.preflight import Limits, Submission, parse_ticket
+from gateway.preflight.withdrawal import withdraw
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -52,6 +55,7 @@ ENVELOPE = Envelope(
         admitted_at=1_796_000_000.5,
         marked=("unknown_member",),
         granted="01a22c94-a7b7-7df1-8f8e-aede4bb05f97",
+        stored="9417~5891b5b522d5df086d0ff0b110fbd9d2",
     ),
     history=History((RECORD,)),
     suspect="crashed",
@@ -110,6 +114,32 @@ def _topology() -> dict[str, Any]:
     }
 
 
+def _withdrawn(body: bytes, content_type: str) -> str:
+    ticket = parse_ticket(Submission(body=body, content_type=content_type, kind="k"), Limits()).ticket
+    assert ticket is not None
+    folder = folder_of(TicketId("9417"), body)
+    taken = withdraw(body, content_type, ticket.attachments, folder=folder, above=8)
+    assert taken is not None
+    return taken.body.decode("latin-1")
+
+
+def _references() -> dict[str, str]:
+    return {
+        "json": _withdrawn(
+            b'{"kind": "k", "body": "gr\xc3\xbc\xc3\x9fe", "attachments": '
+            b'[{"name": "a.txt", "content": "text, and more"},'
+            b' {"name": "b.pdf", "content_type": "application/pdf", "content_base64": "bm90IGEgUERG"},'
+            b' {"name": "c", "content": "short"}]}',
+            "application/json",
+        ),
+        "multipart": _withdrawn(
+            b'--b\r\nContent-Disposition: form-data; name="body"\r\n\r\nhello\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="f"; filename="d.bin"\r\n\r\n0123456789\r\n--b--\r\n',
+            "multipart/form-data; boundary=b",
+        ),
+    }
+
+
 WRITERS: dict[str, Callable[[], Any]] = {
     "envelope": lambda: _wire(encode(ENVELOPE)),
     "malformed": lambda: _wire(_malformed()),
@@ -117,6 +147,7 @@ WRITERS: dict[str, Callable[[], Any]] = {
     "journal": _journal,
     "decision": _decision,
     "topology": _topology,
+    "references": _references,
     "idempotent_id": lambda: idempotent_ticket_id("anonymous", "order-66"),
 }
 

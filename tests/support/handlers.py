@@ -5,6 +5,7 @@ The record of starts is a file outside of everything under test, one line for ea
 
 import asyncio
 import ctypes
+import hashlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from consumer.handler import DependencyDown, Reject, Retry, Run
+from consumer.handler import Attachment, DependencyDown, Reject, Retry, Run
 
 STARTS = "TEST_STARTS"
 GATE = "TEST_GATE"
@@ -117,6 +118,10 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each accident
             _kill_node()
         case "fail":
             raise ValueError("this ticket fails every time")
+        case "readeronce" if run.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "reader" | "readeronce":
+            _write(os.environ[STARTS] + ".read", [run.ticket.id, *map(_read, run.ticket.attachments)])
         case "verbose":
             raise ValueError("é" * 100_000)
         case "reject":
@@ -159,6 +164,11 @@ def _call_provider(run: Run) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if not (Path(os.environ[GATE]) / PROVIDER_IS_UP).exists():
         raise DependencyDown("the-provider", after=float(run.ticket.text))
+
+
+def _read(attachment: Attachment) -> list[object]:
+    digest = hashlib.sha256(attachment.content).hexdigest()
+    return [attachment.name, attachment.content_type, attachment.size, digest, (attachment.text or "")[:20]]
 
 
 def _is_open(run: Run) -> bool:

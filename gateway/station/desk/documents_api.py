@@ -9,6 +9,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.station import dossier, fleet
+from gateway.station.desk import enclosures
+from gateway.station.desk.item_pages import may_see
 from gateway.station.desk.parts import SETTINGS, STORE, link
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -39,7 +41,10 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
     found = await dossier.find(request.app[STORE], ticket)
     if found is None:
         raise web.HTTPNotFound(text="no report about this ticket ever arrived")
-    return _json(shown(found, link(request, ticket), request.app[SETTINGS].item_retention))
+    attached: list[dict[str, Any]] = []
+    if found.items and may_see(request, ticket, found.items[0].generation):
+        attached = enclosures.listed(await enclosures.of(request.app[STORE], found))
+    return _json(shown(found, link(request, ticket), request.app[SETTINGS].item_retention, attached))
 
 
 async def _fleet_document(request: web.Request) -> web.StreamResponse:

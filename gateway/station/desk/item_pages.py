@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.contract.outcomes import Outcome
+from gateway.depot import ContentLost, DepotDown
 from gateway.settings import StationSettings
 from gateway.station import catalogue, dossier, letterhead
 from gateway.station.desk import address, enclosures, reveals, timeline, views
@@ -88,7 +89,7 @@ async def item_page(request: web.Request, *, status: int = 200, **extra: Any) ->
     if found.items and found.items[0].removed_at is None:
         generation = found.items[0].generation
         context["headers"] = views.headers(await letterhead.find(store, ticket, generation))
-        context["hidden"] = not _may_see(request, ticket, generation)
+        context["hidden"] = not may_see(request, ticket, generation)
         if not context["hidden"]:
             context["attached"] = views.attached(await enclosures.find(store, ticket, generation))
             head, charset = await dossier.find_preview(store, ticket, generation)
@@ -115,8 +116,15 @@ async def _attachment(request: web.Request) -> web.StreamResponse:
         found = attached[int(request.match_info["position"])]
     except (KeyError, IndexError):
         raise web.HTTPNotFound(text="There is no such attachment.") from None
+    try:
+        content = await enclosures.content_of(found, request.app[SETTINGS].depot)
+    except ContentLost as error:
+        raise web.HTTPGone(text=f"It is not kept any more: {error}.") from error
+    except DepotDown as error:
+        headers = {"Retry-After": "5"}
+        raise web.HTTPServiceUnavailable(text=f"Attachments cannot be read now: {error}.", headers=headers) from error
     headers = {"Content-Disposition": enclosures.disposition(found.name)}
-    return web.Response(body=found.content, content_type="application/octet-stream", headers=headers)
+    return web.Response(body=content, content_type="application/octet-stream", headers=headers)
 
 
 @needs(Role.READER)
@@ -139,11 +147,12 @@ async def _reveal(request: web.Request) -> web.StreamResponse:
 
 def _named(request: web.Request) -> tuple[str, int]:
     ticket, generation = request.match_info["ticket"], int(request.match_info["generation"])
-    if not _may_see(request, ticket, generation):
+    if not may_see(request, ticket, generation):
         raise web.HTTPForbidden(text="Looking at a body is put on record here: ask for it on the item's page.")
     return ticket, generation
 
 
-def _may_see(request: web.Request, ticket: str, generation: int) -> bool:
+def may_see(request: web.Request, ticket: str, generation: int) -> bool:
+    """Say whether whoever asks may see the body of an item, and what it brought along."""
     settings: StationSettings = request.app[SETTINGS]
     return not settings.desk_reveal or request.app[REVEALS].has(request[HOLDER], ticket, generation)

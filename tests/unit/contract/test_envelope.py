@@ -50,6 +50,7 @@ admissions = st.builds(
     admitted_at=st.integers(0, 2**33).map(float),
     marked=st.lists(st.sampled_from([rule.value for rule in sorted(SOFT)]), unique=True).map(tuple),
     granted=st.sampled_from(["", "01a22c94-a7b7-7df1-8f8e-aede4bb05f97"]),
+    stored=st.sampled_from(["", "t" * 128 + "~" + "0" * 32]),
 )
 envelopes = st.builds(
     Envelope,
@@ -124,6 +125,7 @@ def test_everything_at_its_bound_at_once_still_fits() -> None:
             admitted_at=1e10,
             marked=tuple(rule.value for rule in sorted(SOFT)),
             granted=long,
+            stored=long,
         ),
         history=History((record,) * 16),
         suspect=long,
