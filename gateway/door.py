@@ -10,10 +10,9 @@ from typing import Final
 
 from gateway import broker, repetitions
 from gateway.acceptance import Acceptance
-from gateway.admission import Limits
 from gateway.certificate import Certificate
 from gateway.clients import Clients
-from gateway.contract import kind_limits, logs, rules
+from gateway.contract import logs
 from gateway.deposits import Deposits
 from gateway.fate import Fate
 from gateway.membership import Membership, Presence
@@ -59,15 +58,7 @@ class Door:
         self.node = f"{settings.node_name}/door-{os.getpid()}"
         self.member = member
         self.metrics = Metrics()
-        self.limits = Limits(
-            max_body_bytes=settings.max_body_bytes,
-            max_tokens=settings.max_tokens,
-            max_attachments=settings.max_attachments,
-            max_attachment_bytes=settings.max_body_bytes,
-            accept_detected=settings.accept_detected,
-            rules=rules.read(settings.rules),
-            kinds=kind_limits.read(settings.kinds),
-        )
+        self.limits = settings.limits
         self.examiner = Examiner(self.limits, vocabulary, seconds=EXAMINATION_SECONDS)
         self.watch = Watch(
             settings.broker_url,

@@ -13,9 +13,10 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gateway.contract import kind_limits, knobs, rules
+from gateway.contract import knobs
 from gateway.contract.topology import Topology
 from gateway.depot import place_of
+from gateway.limit_settings import LimitSettings
 from gateway.setting_values import (
     Address,
     Bytes,
@@ -25,7 +26,6 @@ from gateway.setting_values import (
     Seconds,
     StoreUrl,
     Switch,
-    Table,
     Texts,
     Urls,
     WebAddress,
@@ -33,8 +33,6 @@ from gateway.setting_values import (
 )
 from gateway.station.surge import Threshold
 
-MAX_MESSAGE_BYTES: Final = (16 << 20) - (64 << 10)
-"""What every supported broker takes in one message (16 MiB since 4.0), less room for the envelope (D07)."""
 _PREFIX: Final = re.compile(knobs.PREFIX_PATTERN)
 _HEADER: Final = r"^[A-Za-z0-9-]{0,64}$"
 
@@ -93,7 +91,7 @@ class _Shared(BaseModel):
         return self
 
 
-class DoorSettings(_Shared):
+class DoorSettings(LimitSettings, _Shared):
     """All that `python -m gateway` reads."""
 
     door: Listen = Field(default=Address("127.0.0.1", 8080), description="where the door listens")
@@ -117,27 +115,10 @@ class DoorSettings(_Shared):
     trusted_proxies: Proxies = Field(
         default=(), description="proxies that may say where a request came from: addresses and CIDR ranges"
     )
-    max_body_bytes: Bytes = Field(
-        default=524_288, ge=1, le=MAX_MESSAGE_BYTES, description="largest ticket, decompressed, all parts together"
-    )
-    max_tokens: int = Field(default=128_000, ge=1, description="most tokens of a ticket's text")
-    encoding: Literal["o200k_base", "cl100k_base"] = Field(default="o200k_base", description="vocabulary that counts")
-    vocabulary: Path | None = Field(default=None, description="another file of this vocabulary; empty: the packaged")
-    vocabulary_sha256: str = Field(default="", description="digest of that file, decompressed, in hexadecimal")
-    max_attachments: int = Field(default=10, ge=0, le=1000, description="most attachments of a ticket")
     attachments_inline: Bytes = Field(
         default=64 << 10,
         description="largest attachment that travels in its message; others go to LAZARETTO_ATTACHMENTS",
     )
-    rules: Table = Field(
-        default_factory=dict,
-        description="modes of the rules of admission, [rules] in the file: off, observe or enforce",
-    )
-    kinds: Table = Field(
-        default_factory=dict,
-        description='limits and policies by kind, [kinds."support.ticket"] in the file; a door reads the limits',
-    )
-    accept_detected: Switch = Field(default=False, description="on: admit text whose charset could only be guessed")
     refused_sample: Bytes = Field(
         default=1024, le=16_384, description="beginning of a refused body that is kept for review; 0: nothing of it"
     )
@@ -167,11 +148,6 @@ class DoorSettings(_Shared):
         default=64 << 20, description="bytes of requests in memory, half of them for unfinished ones; then 503"
     )
 
-    @property
-    def largest_bodies(self) -> tuple[int, ...]:
-        """The caps on bodies, the general one and those of kinds; raises ValueError."""
-        return (self.max_body_bytes, *(own.max_body_bytes or 0 for own in kind_limits.read(self.kinds).values()))
-
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []
@@ -183,29 +159,19 @@ class DoorSettings(_Shared):
             )
         if bool(self.tls_certificate) != bool(self.tls_key):
             problems.append("LAZARETTO_TLS_CERTIFICATE, LAZARETTO_TLS_KEY: set both or none")
+        problems += self.misjudged()
         try:
-            rules.read(self.rules)
-        except ValueError as error:
-            problems += [f"rules: {line}" for line in str(error).splitlines()]
-        try:
-            sizes = self.largest_bodies
-        except ValueError as error:
-            problems += str(error).splitlines()
-            sizes = ()
-        if max(sizes, default=0) > MAX_MESSAGE_BYTES:
-            problems.append(
-                f"kinds: no max_body_bytes is greater than {MAX_MESSAGE_BYTES}, what a broker takes at once"
-            )
-        if self.max_inflight_bytes < 2 * max(self.max_body_bytes, *sizes, 0):
+            largest = max(self.largest_bodies)
+        except ValueError:
+            largest = self.max_body_bytes
+        if self.max_inflight_bytes < 2 * largest:
             problems.append("LAZARETTO_MAX_INFLIGHT_BYTES: must hold at least two bodies of max_body_bytes")
-        if bool(self.vocabulary) != bool(self.vocabulary_sha256):
-            problems.append("LAZARETTO_VOCABULARY, LAZARETTO_VOCABULARY_SHA256: set both or none")
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
 
-class StationSettings(_Shared):
+class StationSettings(LimitSettings, _Shared):
     """All that `python -m gateway.station` reads."""
 
     desk: Listen = Field(default=Address("127.0.0.1", 8081), description="where the reviewers' desk listens")
@@ -288,6 +254,13 @@ class StationSettings(_Shared):
         default=50, ge=0, description="refusals by one rule in that time before anybody is told; 0: nobody is"
     )
     refusal_factor: float = Field(default=3.0, ge=1, description="times the usual number that a surge is")
+    replay_limit: int = Field(default=10, ge=0, description="how many times an item may be replayed; 0: no limit")
+    restore_window: Seconds = Field(
+        default=30 * 86_400.0, ge=0, description="time within which what was discarded can be restored"
+    )
+    operation_lease: Seconds = Field(
+        default=30.0, ge=1, le=3600, description="silence after which another station takes an operation over"
+    )
 
     @property
     def refusal_threshold(self) -> Threshold:
@@ -298,6 +271,13 @@ class StationSettings(_Shared):
     def desk_link(self) -> str:
         """The beginning of links in alerts, without a slash at its end."""
         return (self.desk_url or f"http://{self.desk}").rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        problems = self.misjudged()
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
 
     @model_validator(mode="after")
     def _check_desk(self) -> Self:

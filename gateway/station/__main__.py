@@ -28,24 +28,18 @@ gc.enable()
 _USAGE = 2
 _UNREACHABLE = 3
 _CONFLICT = 4
+_COMMAND = "lazaretto-station"
+"""As the package installs it."""
 
 
 def main() -> int:
     """Run one verb and return its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m gateway.station",
-        description="The quarantine station: keeper, alerts and desk, and the reviewers' verbs.",
-        epilog=help_text(StationSettings),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    serving = verbs.add_parser("serve", help="take items in, send alerts, offer the desk")
-    serving.add_argument("--check", action="store_true", help="try store, broker, topology and alert URLs, and exit")
-    command_line.add_verbs(verbs)
-    keys_verb.add_arguments(verbs.add_parser("keys", help="make, list and revoke the keys of people at the desk"))
+    parser = _parser()
     arguments = parser.parse_args()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # tickets come in every script, terminals do not
+    if arguments.verb == "completion":
+        return _complete(parser, arguments)
     try:
         settings = load(StationSettings)
     except SettingsError as error:
@@ -75,6 +69,32 @@ def main() -> int:
     except TopologyConflict as error:
         print(f"the broker's topology differs: {error}", file=sys.stderr)
         return _CONFLICT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gateway.station",
+        description="The quarantine station: keeper, alerts and desk, and the reviewers' verbs.",
+        epilog=help_text(StationSettings),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    serving = verbs.add_parser("serve", help="take items in, send alerts, offer the desk")
+    serving.add_argument("--check", action="store_true", help="try store, broker, topology and alert URLs, and exit")
+    command_line.add_verbs(verbs)
+    keys_verb.add_arguments(verbs.add_parser("keys", help="make, list and revoke the keys of people at the desk"))
+    completing = verbs.add_parser("completion", help="print the code that has a shell complete these commands")
+    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completing.add_argument("--name", default=_COMMAND, help=f"what the command is called (default: {_COMMAND})")
+    return parser
+
+
+def _complete(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    import shtab  # noqa: PLC0415 - for this alone
+
+    parser.prog = arguments.name
+    print(shtab.complete(parser, shell=arguments.shell))
+    return 0
 
 
 async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:

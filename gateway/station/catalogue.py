@@ -1,7 +1,7 @@
 """What the station holds, searched: any page of any selection of items, in the time it takes to read that page.
 
-Owns the filters and the order of lists of items. Never writes, never counts further than people read, and never reads a
-body: pages are cut by the last item of the one before, so that page 900 costs what page 1 costs.
+Owns the order of lists of items and what the desk narrows them by. Never writes, never counts further than people
+read, never reads a body: pages are cut by the last item of the one before, so that page 900 costs what page 1 costs.
 """
 
 import heapq
@@ -13,15 +13,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.station.holding import ItemState
+from gateway.station.selection import WAITING, Filter, narrowed
 from gateway.station.store import Store
 from gateway.station.tables.items import items
-from gateway.station.tables.tickets import runs, tickets
+from gateway.station.tables.tickets import tickets
 
 PAGE: Final = 50
 MOST_COUNTED: Final = 10_000
 """Beyond it, a selection has `more than` so many items."""
-WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
-DECIDED: Final = (ItemState.REPLAYED, ItemState.DISCARDED)
 _MOST_CHOICES: Final = 100
 
 
@@ -41,6 +40,20 @@ class Selection:
     """Occurs in the ticket's id or in why it is here."""
     since: float | None = None
     until: float | None = None
+
+    def filter(self) -> Filter:
+        """Return it as what an operation, an export or a program is told: it means the same items everywhere."""
+        return Filter(
+            states=tuple(self.states),
+            kinds=_some(self.kind),
+            reasons=_some(self.reason),
+            clients=_some(self.client),
+            outcomes=_some(self.outcome),
+            signal=self.signal,
+            text=self.text,
+            since=self.since,
+            until=self.until,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -171,31 +184,11 @@ async def _entries(
 
 
 def _matching(selection: Selection, state: sa.ColumnElement[bool], *columns: Any) -> sa.Select[Any]:
-    query = sa.select(*columns).select_from(items).where(state)
-    for name in ("kind", "reason"):
-        if (value := getattr(selection, name)) is not None:
-            query = query.where(items.c[name] == value)
-    if selection.since is not None:
-        query = query.where(items.c.arrived_at >= selection.since)
-    if selection.until is not None:
-        query = query.where(items.c.arrived_at <= selection.until)
-    if selection.client is not None:
-        query = query.where(sa.exists().where(tickets.c.ticket == items.c.ticket, tickets.c.client == selection.client))
-    if selection.text is not None:
-        found = [column.icontains(selection.text, autoescape=True) for column in (items.c.ticket, items.c.detail)]
-        query = query.where(sa.or_(*found))
-    of_generation = (runs.c.ticket == items.c.ticket, runs.c.generation == items.c.generation)
-    if selection.outcome is not None:
-        query = query.where(sa.exists().where(*of_generation, runs.c.outcome == selection.outcome))
-    if selection.signal is not None:
-        # As `tables.document` writes it, by a node that saw it die, or as the record that travelled on the item has it.
-        told = [
-            runs.c.evidence.contains(f'"signal":{selection.signal},'),
-            runs.c.evidence.contains(f'"signal":{selection.signal}}}'),
-            runs.c.evidence.contains(f'"code":"signal:{selection.signal}"'),
-        ]
-        query = query.where(sa.exists().where(*of_generation, sa.or_(*told)))
-    return query
+    return sa.select(*columns).select_from(items).where(state, *narrowed(selection.filter()))
+
+
+def _some(value: str | None) -> tuple[str, ...]:
+    return () if value is None else (value,)
 
 
 def _entry(row: Any) -> Entry:

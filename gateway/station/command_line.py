@@ -1,53 +1,63 @@
-"""The reviewers' verbs on the command line: list, show, replay, discard, reset, rejections, and what operators ask.
+"""The reviewers' verbs on the command line.
 
-Owns what is printed: for people with everything hostile escaped, or with `--json` as one document. Decides nothing.
+Owns which there are, and what is printed of lists and tickets: for people with everything hostile escaped, or with
+`--json` as one document. Decides nothing.
 """
 
 import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, migrate_verb, reconcile_verb, rejections_verb, reset_verb, wording
-from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
+from gateway.station import (
+    decide_verbs,
+    dossier,
+    export_verb,
+    lineage,
+    migrate_verb,
+    operations_verb,
+    reconcile_verb,
+    rejections_verb,
+    reset_verb,
+    wording,
+)
+from gateway.station.arguments import add_decision, add_filter, chosen, verb
 from gateway.station.documents import listed, shown, written
 from gateway.station.dossier import Dossier
 from gateway.station.holding import ItemState
-from gateway.station.sender import Sender
+from gateway.station.lineage import Descent
+from gateway.station.selection import WAITING, Filter
 from gateway.station.store import Store
 from gateway.station.tombstones import countdown
 
 OK: Final = 0
 REFUSED: Final = 1
 """What was asked for did not happen; the message says why."""
-_UNDECIDED: Final = (ItemState.HELD, ItemState.REPLAYING)
 
 
 def add_verbs(verbs: Any) -> None:
     """Add the verbs to an argument parser's subcommands."""
-    listing = _verb(verbs, "list", "items that wait for a decision, oldest first")
-    listing.add_argument("--all", action="store_true", help="decided ones, too")
-    showing = _verb(verbs, "show", "one ticket: state, runs with their evidence, alerts, decisions")
+    listing = verb(verbs, "list", "items that wait for a decision, oldest first")
+    add_filter(listing)
+    states = listing.add_mutually_exclusive_group()
+    states.add_argument("--all", action="store_true", help="decided ones, too")
+    states.add_argument("--state", action="append", choices=list(ItemState), help="only in this state; may be repeated")
+    showing = verb(verbs, "show", "one ticket: state, runs with their evidence, lineage, alerts, decisions")
     showing.add_argument("ticket")
-    for name, about in (
-        ("replay", "send an item again, with a full budget and its history"),
-        ("discard", "end an item for good; its body and history are kept"),
-    ):
-        writing = _verb(verbs, name, about)
-        writing.add_argument("ticket")
-        writing.add_argument("--by", required=True, type=_words, metavar="WHO", help="who decides")
-        writing.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
-        if name == "replay":
-            writing.add_argument("--resume", action="store_true", help="send again what a replay left in doubt")
-    resetting = _verb(verbs, "reset", "give attempts back after an incident; counts first")
-    resetting.add_argument("--by", required=True, type=_words, metavar="WHO", help="who decides")
-    resetting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
+    decide_verbs.add_verbs(verbs)
+    operations_verb.add_arguments(
+        verb(verbs, "operations", "replay or discard many, with a canary, paced, to be stopped")
+    )
+    resetting = verb(verbs, "reset", "give attempts back after an incident; counts first")
+    add_decision(resetting)
     reset_verb.add_arguments(resetting)
-    rejections_verb.add_arguments(_verb(verbs, "rejections", "what door and consumers refused, newest first"))
-    _verb(verbs, "reconcile", "whether queue, store and journal agree; exit code 1 when not")
-    migrate_verb.add_arguments(_verb(verbs, "migrate", "bring the store's tables to this version; tells what was done"))
+    rejections_verb.add_arguments(verb(verbs, "rejections", "what door and consumers refused, newest first"))
+    export_verb.add_arguments(verb(verbs, "export", "the audit log or the items, as JSON lines"))
+    verb(verbs, "reconcile", "whether queue, store and journal agree; exit code 1 when not")
+    migrate_verb.add_arguments(verb(verbs, "migrate", "bring the store's tables to this version; tells what was done"))
 
 
 async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -78,15 +88,21 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
                 return await reconcile_verb.run(store, arguments, settings)
             case "reset":
                 return await reset_verb.run(store, arguments, settings)
+            case "operations":
+                return await operations_verb.run(store, arguments, settings)
+            case "export":
+                return await export_verb.run(store, arguments)
             case _:
-                return await _decide(store, arguments, settings)
+                return await decide_verbs.run(store, arguments, settings)
     finally:
         await store.close()
 
 
 async def _list(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:
-    states = tuple(ItemState) if arguments.all else _UNDECIDED
-    found, total = await dossier.find_items(store, states), (await dossier.count_items(store, states)).number
+    states = tuple(ItemState(state) for state in arguments.state or (ItemState if arguments.all else WAITING))
+    selected = chosen(arguments, *states)
+    found = await dossier.find_chosen(store, selected)
+    total = (await dossier.count_chosen(store, selected)).number
     if total > len(found):
         print(f"the oldest {len(found)} of {total}", file=sys.stderr)
     if arguments.json:
@@ -96,7 +112,7 @@ async def _list(store: Store, arguments: argparse.Namespace, settings: StationSe
         about = f"{item.ticket}  {_safe(item.kind)}  {item.state}  {_safe(item.reason)}"
         print(f"{about}  {tried}  {wording.clock(item.arrived_at)}")
     if not found:
-        print("nothing is held" if not arguments.all else "nothing was ever held")
+        print("nothing is held" if selected == Filter(states=WAITING) else "no such item")
     return OK
 
 
@@ -105,10 +121,10 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     if found is None:
         return _fail(f"no report about ticket {arguments.ticket!r} ever arrived")
     attached = await _attached(store, found)
+    descents = await lineage.find(store, found.ticket)
     if arguments.json:
-        return _print_json(
-            shown(found, f"{settings.desk_link}/items/{found.ticket}", settings.item_retention, attached)
-        )
+        link = f"{settings.desk_link}/items/{found.ticket}"
+        return _print_json(shown(found, link, settings.item_retention, attached=attached, lineage=descents))
     print(f"ticket      {found.ticket} ({_safe(found.kind)})")
     counted = f"generation {found.generation}, {found.attempts} attempts"
     print(f"state       {found.state}, {counted}, {wording.clock(found.updated_at)}")
@@ -127,6 +143,7 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
             text = run.evidence.get(name)
             if text:
                 print(f"  {name}:", *(f"    {_safe(line)}" for line in str(text).splitlines()[-20:]), sep="\n")
+    _print_lineage(descents)
     for alert in found.alerts:
         unsent = "not sent yet" if alert.retired_at is None else "not sent, its channel is configured no more"
         sent = unsent if alert.sent_at is None else wording.clock(alert.sent_at)
@@ -136,6 +153,15 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     return OK
 
 
+def _print_lineage(descents: Sequence[Descent]) -> None:
+    for one in descents:
+        sure = "unconfirmed" if one.confirmed_at is None else "confirmed"
+        how = f"to {one.lane}, {'edited, ' if one.edited else ''}{sure}"
+        print(f"replay      {one.replayed_from} -> {one.generation} by {_safe(one.by)}, {how}")
+        for line in (one.difference or "").splitlines()[:20]:
+            print(f"    {_safe(line)}")
+
+
 async def _attached(store: Store, found: Dossier) -> list[dict[str, Any]]:
     newest = found.items[0] if found.items else None
     if newest is None or (newest.admission is not None and not newest.admission["attachments"]):
@@ -143,54 +169,6 @@ async def _attached(store: Store, found: Dossier) -> list[dict[str, Any]]:
     from gateway.station.desk import enclosures  # noqa: PLC0415 - the preflight would make every verb slow to start
 
     return enclosures.listed(await enclosures.of(store, found))
-
-
-async def _decide(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:
-    decision = Decision(by=arguments.by, reason=arguments.reason)
-    if arguments.verb == "discard":
-        return _told(await decisions.discard(store, arguments.ticket, decision), arguments)
-    sender = Sender(settings.broker_url)
-    try:
-        outcome = await decisions.replay(
-            store, sender, settings.topology, arguments.ticket, decision, resume=arguments.resume
-        )
-    finally:
-        await sender.close()
-    return _told(outcome, arguments)
-
-
-def _told(outcome: Done | Unknown | Taken | Unsent | Doubtful, arguments: argparse.Namespace) -> int:
-    match outcome:
-        case Done(ticket=ticket, generation=generation):
-            done = "replayed" if arguments.verb == "replay" else "discarded"
-            if arguments.json:
-                return _print_json({"ticket": ticket, "generation": generation, "decision": done, "by": arguments.by})
-            print(f"ticket {ticket} is {done}" + (f" as generation {generation}" if done == "replayed" else ""))
-            return OK
-        case Unknown(ticket=ticket):
-            return _fail(f"ticket {ticket!r} was never in quarantine here")
-        case Taken(sentence=sentence):
-            return _fail(sentence)
-        case Unsent(why=why):
-            state = "still shows as replaying" if arguments.resume else "is held as before"
-            return _fail(f"not replayed, the item {state}: {why}")
-        case Doubtful(why=why):
-            return _fail(
-                f"sent, but not confirmed: {why}. The item shows as replaying; `replay --resume` sends it again,"
-                " and the fence lets only one copy start"
-            )
-
-
-def _verb(verbs: Any, name: str, about: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
-    return parser
-
-
-def _words(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
-    return text.strip()
 
 
 def _safe(text: str) -> str:

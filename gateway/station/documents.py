@@ -12,6 +12,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.station.dossier import Dossier, Item
+from gateway.station.lineage import Descent
+from gateway.station.operations import Operation
+from gateway.station.progress import Line, Outcome
 from gateway.station.tombstones import countdown
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -30,7 +33,14 @@ def _seen(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def shown(found: Dossier, link: str, keep: float, attached: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def shown(
+    found: Dossier,
+    link: str,
+    keep: float,
+    *,
+    attached: Sequence[Mapping[str, Any]] = (),
+    lineage: Sequence[Descent] = (),
+) -> dict[str, Any]:
     """Return a ticket as `show --json` and the desk's API give it.
 
     `keep` is the retention in seconds, `attached` what its newest item brought along.
@@ -49,6 +59,7 @@ def shown(found: Dossier, link: str, keep: float, attached: Sequence[Mapping[str
         "alerts": [asdict(alert) for alert in found.alerts],
         "items": [{**asdict(item), "removal_at": countdown(found, item, keep)} for item in found.items],
         "attachments": [dict(one) for one in attached],
+        "lineage": [asdict(descent) for descent in lineage],
         "audit": [asdict(act) for act in found.acts],
     }
 
@@ -56,3 +67,32 @@ def shown(found: Dossier, link: str, keep: float, attached: Sequence[Mapping[str
 def listed(item: Item, link: str) -> dict[str, Any]:
     """Return an item as `list --json` and the desk's API give it."""
     return {**asdict(item), "link": link}
+
+
+def of_operation(one: Operation, counted: Mapping[Outcome, int]) -> dict[str, Any]:
+    """Return an operation as `operations --json` and the desk's API give it."""
+    return {
+        "id": one.id,
+        "act": one.act.value,
+        "state": one.state.value,
+        "note": one.note,
+        "lane": None if one.lane is None else one.lane.value,
+        "code": one.code,
+        "pace": one.pace,
+        "canary": one.canary,
+        "canary_passed_at": one.passed_at,
+        "filter": one.chosen,
+        "total": one.total,
+        "counts": {outcome.value: number for outcome, number in counted.items()},
+        "created_at": one.created_at,
+        "created_by": one.created_by,
+        "started_at": one.started_at,
+        "started_by": one.started_by,
+        "reason": one.reason,
+        "ended_at": one.ended_at,
+    }
+
+
+def of_line(line: Line) -> dict[str, Any]:
+    """Return one item of an operation."""
+    return asdict(line)

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.contract.outcomes import CHARGED, Outcome
 from gateway.station.holding import ItemState
 from gateway.station.ledger import Trust
+from gateway.station.selection import Filter, where
 from gateway.station.storable import parsed
 from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts
@@ -68,6 +69,8 @@ class Item:
     decision_reason: str | None
     removed_at: float | None
     """When its body and headers were removed (Unix seconds); what is left is a tombstone."""
+    decision_code: str | None = None
+    """Of a discard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,16 +197,43 @@ async def find_runs(transaction: AsyncConnection, ticket: str) -> list[Run]:
 
 async def find_items(store: Store, states: Sequence[ItemState], *, newest_first: bool = False) -> list[Item]:
     """Return at most `MAX_LISTED` items in one of these states: the oldest, or those that were decided last."""
-    order = items.c.decided_at.desc() if newest_first else items.c.arrived_at
+    order = (items.c.decided_at.desc() if newest_first else items.c.arrived_at, items.c.ticket)
     async with store.reading() as transaction:
-        return await _items(transaction, items.c.state.in_(list(states)), order)
+        return await _items(transaction, items.c.state.in_(list(states)), *order)
+
+
+async def find_chosen(
+    store: Store, chosen: Filter, *, after: Item | None = None, most: int | None = None
+) -> list[Item]:
+    """Return at most `most` items (else `MAX_LISTED`) that the filter means, oldest first.
+
+    `after` is the last one of the page before.
+    """
+    order = (items.c.arrived_at, items.c.ticket, items.c.generation)
+    wanted = sa.and_(*where(chosen))
+    if after is not None:
+        wanted &= sa.tuple_(*order) > sa.tuple_(after.arrived_at, after.ticket, after.generation)
+    async with store.reading() as transaction:
+        return await _items(transaction, wanted, *order, most=most)
+
+
+async def find_item(store: Store, ticket: str, generation: int) -> Item | None:
+    """Return one generation of a ticket as it is or was held."""
+    which = sa.and_(items.c.ticket == ticket, items.c.generation == generation)
+    async with store.reading() as transaction:
+        return next(iter(await _items(transaction, which, items.c.ticket)), None)
 
 
 async def count_items(store: Store, states: Sequence[ItemState]) -> Census:
     """Count all items in these states."""
+    return await count_chosen(store, Filter(states=tuple(states)))
+
+
+async def count_chosen(store: Store, chosen: Filter) -> Census:
+    """Count all items that the filter means."""
     query = sa.select(sa.func.count().label("number"), sa.func.min(items.c.arrived_at).label("oldest"))
     async with store.reading() as transaction:
-        row = (await transaction.execute(query.where(items.c.state.in_(list(states))))).one()
+        row = (await transaction.execute(query.where(*where(chosen)))).one()
     return Census(number=row.number, oldest=row.oldest)
 
 
@@ -246,13 +276,14 @@ async def _rows(transaction: AsyncConnection, table: sa.Table, ticket: str, orde
 async def _items(
     transaction: AsyncConnection,
     which: sa.ColumnElement[bool],
-    order: Any,
+    *order: Any,
+    most: int | None = None,
 ) -> list[Item]:
     left_out = {"body", "properties", "headers"}
     columns = [column for column in items.c if column.name not in left_out]
     size = sa.func.coalesce(items.c.removed_bytes, sa.func.length(items.c.body))
     query = sa.select(*columns, size.label("size"))
-    query = query.where(which).order_by(order, items.c.ticket).limit(MAX_LISTED)
+    query = query.where(which).order_by(*order).limit(MAX_LISTED if most is None else most)
     rows = (await transaction.execute(query)).all()
     return [_item(row) for row in rows]
 
@@ -280,6 +311,7 @@ def _item(row: Any) -> Item:
         decided_by=row.decided_by,
         decision_reason=row.decision_reason,
         removed_at=row.removed_at,
+        decision_code=row.decision_code,
     )
 
 

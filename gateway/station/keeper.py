@@ -22,7 +22,7 @@ from gateway.contract.logs import event
 from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
-from gateway.station import holding, ledger
+from gateway.station import holding, ledger, proofs
 from gateway.station.amqp import received
 from gateway.station.pauses import pause
 from gateway.station.salvage import Salvage, is_of_the_message
@@ -194,6 +194,7 @@ class Keeper:
     async def _save_item(self, transaction: AsyncConnection, wire: Wire) -> None:
         found = arrivals.read(wire)
         name = await holding.take_in(transaction, found, channels=self._channels, now=time.time())
+        await proofs.settle(transaction, [(found.ticket, found.generation)])
         if name is None:
             event(logger, "item.known", ticket=found.ticket, generation=found.generation)
         else:
@@ -202,6 +203,8 @@ class Keeper:
     async def _save_events(self, transaction: AsyncConnection, wire: Wire) -> None:
         events, others = journal.decode_each(wire.body)
         await ledger.post(transaction, events)
+        told = ((one.ticket, one.stamp.generation) for one in events if one.standing is not None)
+        await proofs.settle(transaction, told)
         if others is not None:
             error = ValueError("events that this version cannot read")
             source = self._topology.journal_queue

@@ -5,7 +5,6 @@ item there. The fence of the nodes owns the table `starts`: of it only the mark 
 generation is still open. The node that claims a marked item next sends it on as its next generation.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import CHARGED, TicketState
-from gateway.station.decisions import Decision
+from gateway.station import acts
+from gateway.station.acts import Act
+from gateway.station.decided import Decision
 from gateway.station.holding import ItemState
-from gateway.station.storable import storable
 from gateway.station.store import Store
-from gateway.station.tables.audit import audit
 from gateway.station.tables.items import items
 from gateway.station.tables.tickets import runs, tickets
 
@@ -101,15 +100,13 @@ async def _mark(transaction: AsyncConnection, candidate: Candidate) -> bool:
 
 
 async def _note(transaction: AsyncConnection, candidate: Candidate, decision: Decision) -> None:
-    await transaction.execute(
-        sa.insert(audit).values(
-            at=time.time(),
-            ticket=candidate.ticket,
-            generation=candidate.generation,
-            actor=storable(decision.by),
-            act="reset",
-            reason=storable(decision.reason),
-        )
+    await acts.note(
+        transaction,
+        act=Act.RESET,
+        by=decision.by,
+        reason=decision.reason,
+        ticket=candidate.ticket,
+        generation=candidate.generation,
     )
 
 

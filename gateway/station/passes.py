@@ -14,16 +14,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.ids import uuid7
 from gateway.contract.rules import SOFT
+from gateway.station import acts
+from gateway.station.acts import Act
 from gateway.station.storable import parsed, storable
 from gateway.station.store import Store
-from gateway.station.tables.audit import audit
 from gateway.station.tables.refusals import passes, refusal_facts, refusals
 
 LIFETIME: Final = 24 * 3600.0
 """Seconds."""
 MAX_LIVE: Final = 10_000
-GIVEN: Final = "pass given"
-USED: Final = "admitted anyway"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ async def give(store: Store, request: str, *, by: str, reason: str, now: float |
         await transaction.execute(
             sa.insert(passes).values(**row, refusal=found.id, given_at=now, expires_at=granted.expires_at)
         )
-        await _note(transaction, ticket=found.ticket, by=by, act=GIVEN, reason=reason, at=now)
+        await acts.note(transaction, ticket=found.ticket, by=by, act=Act.PASS_GIVEN, reason=reason, at=now)
         return Given(granted=granted)
 
 
@@ -100,7 +99,8 @@ async def use(transaction: AsyncConnection, used: Mapping[str, str], now: float)
         unused = sa.update(passes).where(passes.c.id == name, passes.c.used_at.is_(None))
         if (await transaction.execute(unused.values(used_at=now, ticket=storable(ticket)))).rowcount:
             row = (await transaction.execute(sa.select(passes).filter_by(id=name))).one()
-            await _note(transaction, ticket=ticket, by=row.by, act=USED, reason=row.reason, at=row.given_at)
+            act = Act.PASS_USED
+            await acts.note(transaction, ticket=ticket, by=row.by, act=act, reason=row.reason, at=row.given_at)
 
 
 def _impossible(found: Any, facts: Mapping[str, Any]) -> str | None:
@@ -138,8 +138,3 @@ async def _live(transaction: AsyncConnection, now: float, *which: sa.ColumnEleme
         )
         for row in rows
     ]
-
-
-async def _note(transaction: AsyncConnection, *, ticket: str, by: str, act: str, reason: str, at: float) -> None:
-    row = {"ticket": storable(ticket), "actor": storable(by), "reason": storable(reason)}
-    await transaction.execute(sa.insert(audit).values(at=at, generation=0, act=act, **row))

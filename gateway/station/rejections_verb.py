@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from gateway.contract.rules import Rule
 from gateway.station import passes, rejections, what_if, wording
+from gateway.station.arguments import add_decision, moment
 from gateway.station.documents import written
 from gateway.station.passes import Given, NotGiven
 from gateway.station.rejections import GROUPINGS, Group, Outlook, Refusal, Selection
-from gateway.station.reset_verb import moment
 from gateway.station.store import Store
 from gateway.station.what_if import Supposition
 
@@ -49,8 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "let one in anyway: its client sends the same again within a day"
     admitting = acts.add_parser("admit", help=about, description=about)
     admitting.add_argument("request", help="the id of the refused request, as the list and the client's answer have it")
-    admitting.add_argument("--by", required=True, type=_words, metavar="WHO", help="who decides")
-    admitting.add_argument("--reason", required=True, type=_words, metavar="WHY", help="why")
+    add_decision(admitting)
     admitting.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON document")
 
 
@@ -142,12 +141,6 @@ def _groupings(text: str) -> tuple[str, ...]:
     if not set(found) <= set(GROUPINGS):
         raise argparse.ArgumentTypeError(f"write some of {', '.join(GROUPINGS)}, separated by commas")
     return found
-
-
-def _words(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
-    return text.strip()
 
 
 def _safe(text: str) -> str:

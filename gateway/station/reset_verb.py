@@ -7,16 +7,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from gateway.contract import knobs
 from gateway.contract.outcomes import CHARGED
 from gateway.settings import StationSettings
-from gateway.station import decisions, pardons, wording
-from gateway.station.decisions import Decision, Done
+from gateway.station import pardons, replays, wording
+from gateway.station.arguments import moment
+from gateway.station.decided import Decision, Done
 from gateway.station.documents import written
 from gateway.station.pardons import Candidate, NoFence, Selection
+from gateway.station.replays import Plan
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 
@@ -42,19 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     agreed = parser.add_mutually_exclusive_group()
     agreed.add_argument("--yes", action="store_true", help="do it, whatever the count")
     agreed.add_argument("--expect", type=int, metavar="N", help="do it if it concerns exactly N items")
-
-
-def moment(text: str) -> float:
-    """Read how long ago, or a date with or without time, in UTC unless it says otherwise; return Unix seconds."""
-    try:
-        return datetime.now(UTC).timestamp() - knobs.duration(text)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("write 30m, 2h, 2026-11-30 or 2026-11-30T12:00:00") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 async def run(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -92,7 +79,8 @@ async def _replay(
     sender = Sender(settings.broker_url)
     try:
         for candidate in found:
-            outcome = await decisions.replay(store, sender, settings.topology, candidate.ticket, decision)
+            plan = Plan(generation=candidate.generation, limit=settings.replay_limit)
+            outcome = await replays.replay(store, sender, settings.topology, candidate.ticket, decision, plan=plan)
             if isinstance(outcome, Done):
                 done.append(candidate)
             else:

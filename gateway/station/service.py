@@ -28,6 +28,7 @@ from gateway.station.courier import Courier
 from gateway.station.depot_sweep import DepotSweep
 from gateway.station.desk import routes
 from gateway.station.desk.doorkeeper import Doorkeeper
+from gateway.station.executor import Executor
 from gateway.station.identity import Role
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
@@ -98,6 +99,13 @@ async def serve(settings: StationSettings) -> None:
             topology=settings.topology,
             patience=Patience(retention=settings.attachments_retention, grace=settings.attachments_grace),
         )
+        executor = Executor(
+            store=store,
+            sender=sender,
+            topology=settings.topology,
+            replay_limit=settings.replay_limit,
+            lease=settings.operation_lease,
+        )
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -109,6 +117,7 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(Tombstones(store=store, keep=settings.item_retention).run(stop)),
                 group.create_task(Sweeper(store=store, rules=over).run(stop)),
                 group.create_task(depot_sweep.run(stop)),
+                group.create_task(executor.run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

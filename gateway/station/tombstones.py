@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.logs import event
-from gateway.station import spool
+from gateway.station import acts, spool
+from gateway.station.acts import Act
 from gateway.station.dossier import Dossier, Item
 from gateway.station.pauses import pause
 from gateway.station.retention import DECIDED, ENDED, Facts, removal_at
 from gateway.station.store import Store
-from gateway.station.tables.audit import audit
 from gateway.station.tables.items import items, spooled
+from gateway.station.tables.operations import replays
 from gateway.station.tables.tickets import tickets
 
 LOOK_EVERY: Final = 60.0
@@ -72,15 +73,16 @@ class Tombstones:
         if row.spool_path is not None:
             await self._forget_file(transaction, row)
         days = self._keep / 86_400
-        await transaction.execute(
-            sa.insert(audit).values(
-                at=now,
-                ticket=row.ticket,
-                generation=row.generation,
-                actor=ACTOR,
-                act="contents removed",
-                reason=f"decided and ended more than {days:g} days ago (LAZARETTO_ITEM_RETENTION)",
-            )
+        edited = sa.update(replays).filter_by(ticket=row.ticket, generation=row.generation)
+        await transaction.execute(edited.values(body=None, difference=None))
+        await acts.note(
+            transaction,
+            act=Act.CONTENTS_REMOVED,
+            by=ACTOR,
+            reason=f"decided and ended more than {days:g} days ago (LAZARETTO_ITEM_RETENTION)",
+            ticket=row.ticket,
+            generation=row.generation,
+            at=now,
         )
         event(logger, "item.removed", ticket=row.ticket, generation=row.generation)
         return True

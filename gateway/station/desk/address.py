@@ -14,8 +14,9 @@ from urllib.parse import urlencode
 from gateway.contract.ids import is_kind
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import printable
-from gateway.station.catalogue import DECIDED, WAITING, Mark, Selection
+from gateway.station.catalogue import Mark, Selection
 from gateway.station.holding import ItemState
+from gateway.station.selection import DECIDED, WAITING
 
 STATES: Final[dict[str, tuple[ItemState, ...]]] = {
     "waiting": WAITING,

@@ -1,18 +1,19 @@
 """A reviewer's word about one item: replay it, or discard it. Works without a script.
 
 Owns the forms' paths and what a person reads of each outcome. The decision itself, and that two cannot both win, is
-`gateway.station.decisions`'s.
+`gateway.station.decisions`' and `gateway.station.replays`'.
 """
 
 from typing import Final, assert_never
 
 from aiohttp import web
 
-from gateway.station import decisions, dossier
-from gateway.station.decisions import Decision, Done, Doubtful, Taken, Unknown, Unsent
+from gateway.station import decisions, dossier, replays
+from gateway.station.decided import Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.desk.item_pages import item_page
 from gateway.station.desk.parts import SENDER, SETTINGS, STORE, who
 from gateway.station.desk.rendering import page
+from gateway.station.replays import Plan
 
 _PAST: Final = {"replay": "replayed", "discard": "discarded"}
 
@@ -35,12 +36,8 @@ async def _decide(request: web.Request) -> web.StreamResponse:
     found = await dossier.find(store, ticket)
     if found is not None and found.items and str(found.items[0].generation) != form.get("generation"):
         return _taken(request, f"Meanwhile generation {found.items[0].generation} of {ticket} arrived here.")
-    if act == "discard":
-        outcome: Done | Unknown | Taken | Unsent | Doubtful = await decisions.discard(store, ticket, decision)
-    else:
-        outcome = await decisions.replay(
-            store, request.app[SENDER], request.app[SETTINGS].topology, ticket, decision, resume="resume" in form
-        )
+    seen = found.items[0].generation if found is not None and found.items else None
+    outcome = await _outcome(request, decision, seen, resume="resume" in form)
     match outcome:
         case Done():
             raise web.HTTPSeeOther(f"/items/{ticket}?done={_PAST[act]}")
@@ -48,6 +45,8 @@ async def _decide(request: web.Request) -> web.StreamResponse:
             return page(request, "missing.html", {"ticket": ticket}, status=404)
         case Taken(sentence=sentence):
             return _taken(request, sentence)
+        case Barred(why=why):
+            return await item_page(request, status=409, trouble=f"this cannot be done: {why}", given=given)
         case Unsent(why=why):
             return await item_page(request, status=503, trouble=f"not sent, the item is as it was: {why}", given=given)
         case Doubtful(why=why):
@@ -55,6 +54,19 @@ async def _decide(request: web.Request) -> web.StreamResponse:
             return await item_page(request, status=503, trouble=told, given=given)
         case _:
             assert_never(outcome)
+
+
+async def _outcome(
+    request: web.Request, decision: Decision, seen: int | None, *, resume: bool
+) -> Done | Unknown | Taken | Barred | Unsent | Doubtful:
+    ticket, store = request.match_info["ticket"], request.app[STORE]
+    sender, settings = request.app[SENDER], request.app[SETTINGS]
+    if request.match_info["act"] == "discard":
+        return await decisions.discard(store, ticket, decision, generation=seen)
+    if resume:
+        return await replays.resume(store, sender, settings.topology, ticket, decision)
+    plan = Plan(generation=seen, limit=settings.replay_limit)
+    return await replays.replay(store, sender, settings.topology, ticket, decision, plan=plan)
 
 
 def _taken(request: web.Request, sentence: str) -> web.StreamResponse:

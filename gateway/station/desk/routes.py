@@ -14,6 +14,7 @@ from aiohttp import web
 from gateway.settings import StationSettings
 from gateway.station import wording
 from gateway.station.desk import (
+    api,
     attention,
     audit_pages,
     deciding,
@@ -78,6 +79,7 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
         sign_in,
         live,
         documents_api,
+        api,
         health,
     )
     for part in parts:

@@ -16,6 +16,8 @@ audit: Final = Table(
     Column("actor", Text, nullable=False),
     Column("act", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("code", Text),
+    Column("operation", Text),
     Index("audit_by_ticket", "ticket", "generation"),
 )
-"""Who did what and why; only ever added to."""
+"""Who did what and why; only ever added to, which triggers in both stores see to. `code`: of a discard."""

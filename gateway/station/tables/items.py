@@ -37,6 +37,7 @@ items: Final = Table(
     Column("decision_reason", Text),
     Column("removed_at", Float),
     Column("removed_bytes", BigInteger),
+    Column("decision_code", Text),
     Index("items_by_state", "state", "arrived_at"),
     Index("items_by_removal", "removed_at", "decided_at"),
 )

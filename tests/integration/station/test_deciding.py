@@ -15,9 +15,9 @@ from gateway.contract.outcomes import Outcome, Stamp
 from gateway.contract.topology import Lane
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
-from gateway.station import decisions
+from gateway.station import replays
 from gateway.station.amqp import received
-from gateway.station.decisions import Decision, Done, Doubtful, Taken
+from gateway.station.decided import Decision, Done, Doubtful, Taken
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 from tests.integration.station.conftest import Producers, Station, depth, waiting
@@ -164,14 +164,14 @@ async def test_a_replay_whose_confirm_was_lost_is_shown_as_such_and_can_be_finis
         sender = Sender((line.url,))
         await sender.send(topology.to_journal(), Wire(body=b"[]", message_id="x"), mandatory=True)
         line.hold(TO_CLIENT)
-        replay = asyncio.create_task(decisions.replay(store, sender, topology, held, ana))
+        replay = asyncio.create_task(replays.replay(store, sender, topology, held, ana))
         await soon(lambda: _arrived(broker.url, work))
         line.cut()
         doubtful = await replay
         await sender.close()
     shown = station.run("replay", held, *BY)
-    finished = await decisions.replay(store, producers.sender, topology, held, ben, resume=True)
-    twice = await decisions.replay(store, producers.sender, topology, held, ben, resume=True)
+    finished = await replays.resume(store, producers.sender, topology, held, ben)
+    twice = await replays.resume(store, producers.sender, topology, held, ben)
     copies = [envelopes.decode(received(message)) for message in await waiting(broker.url, work)]
 
     assert isinstance(doubtful, Doubtful)
@@ -184,7 +184,7 @@ async def test_a_replay_whose_confirm_was_lost_is_shown_as_such_and_can_be_finis
     ] * 2
 
 
-async def test_a_replay_that_a_report_proves_to_have_arrived_is_not_sent_twice(
+async def test_a_replay_in_doubt_is_settled_by_the_first_report_of_its_new_generation_and_not_sent_twice(
     station: Station, producers: Producers, held: str, store: Store, broker: EmbeddedBroker
 ) -> None:
     topology, work = producers.topology, producers.topology.lane_queue(Lane.WORK)
@@ -192,7 +192,7 @@ async def test_a_replay_that_a_report_proves_to_have_arrived_is_not_sent_twice(
         sender = Sender((line.url,))
         await sender.send(topology.to_journal(), Wire(body=b"[]", message_id="x"), mandatory=True)
         line.hold(TO_CLIENT)
-        replay = asyncio.create_task(decisions.replay(store, sender, topology, held, Decision(by="a", reason="b")))
+        replay = asyncio.create_task(replays.replay(store, sender, topology, held, Decision(by="a", reason="b")))
         await soon(lambda: _arrived(broker.url, work))
         line.cut()
         await replay
@@ -203,16 +203,19 @@ async def test_a_replay_that_a_report_proves_to_have_arrived_is_not_sent_twice(
         Event(event=EventName.STARTED, at=1.0, ticket=held, kind="support.ticket", node="n", stamp=stamp)
     )
 
-    async def started() -> bool:
-        status = await store.ticket_status(held)
-        return status is not None and status.generation == 1
+    async def concluded() -> bool:
+        return str(station.show(held)["items"][0]["state"]) == "replayed"
 
-    await soon(started)
-    finished = station.run("replay", held, "--resume", *BY)
+    await soon(concluded, within=30)
+    again = station.run("replay", held, "--resume", *BY)
+    found = await station.settled(held)
 
-    assert finished.returncode == 0, finished.stderr
+    assert again.returncode == 1
+    assert "was already replayed by a at" in again.stderr
     assert await depth(broker.url, work) == 0
-    assert (await station.settled(held))["state"] == "running"
+    assert found["state"] == "running"
+    assert found["lineage"][0]["confirmed_at"] is not None
+    assert "item.resolved" in {alert["event"] for alert in found["alerts"]}
 
 
 async def test_a_malformed_item_is_replayed_as_if_it_had_just_come_past_the_door(

@@ -19,8 +19,8 @@ from gateway.contract.topology import Lane, Topology
 from gateway.depot import Depot, open_depot
 from gateway.embedded import EmbeddedBroker
 from gateway.station import arrival as arrivals
-from gateway.station import decisions, holding, ledger, standings
-from gateway.station.decisions import Decision
+from gateway.station import decisions, holding, ledger, replays, standings
+from gateway.station.decided import Decision, Done
 from gateway.station.depot_sweep import DepotSweep
 from gateway.station.sender import Sender
 from gateway.station.standings import Report
@@ -170,10 +170,10 @@ async def test_a_held_item_keeps_what_its_message_names_whatever_name_it_is_list
 async def test_what_was_replayed_is_kept_until_that_has_ended(yard: Yard) -> None:
     kept = yard.leave("9417")
     await yard.hold("9417", kept)
-    outcome = await decisions.replay(
+    outcome = await replays.replay(
         yard.store, yard.sender, yard.topology, "9417", Decision(by="ann", reason="repaired")
     )
-    assert isinstance(outcome, decisions.Done)
+    assert isinstance(outcome, Done)
     await yard.sweep(days=4000)
     assert yard.left() == {kept}
 

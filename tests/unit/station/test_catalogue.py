@@ -13,7 +13,7 @@ from gateway.contract.outcomes import Outcome
 from gateway.station import audit_trail, catalogue, decisions, letterhead, trends
 from gateway.station.audit_trail import Wanted
 from gateway.station.catalogue import Counted, Selection
-from gateway.station.decisions import Decision
+from gateway.station.decided import Decision
 from gateway.station.desk.bulletin import Bulletin
 from gateway.station.holding import ItemState
 from gateway.station.store import Store

@@ -15,7 +15,7 @@ from gateway.contract.ids import TicketId
 from gateway.preflight.ticket import Submission, parse_ticket
 from gateway.settings import StationSettings, load
 from gateway.station import arrival as arrivals
-from gateway.station import decisions, dossier, holding
+from gateway.station import dossier, holding, successor
 from gateway.station.amqp import thaw
 from gateway.station.desk import routes
 from gateway.station.store import Store
@@ -101,7 +101,7 @@ async def test_a_name_is_replayed_as_it_came(store: Store) -> None:
     async with store.reading() as transaction:
         row = (await transaction.execute(items.select())).one()
     assert thaw(row.properties, row.body).body == BODY
-    again = decisions.next_generation(row)
+    again = successor.next_generation(row)
     content = await dossier.find_content(store, "t", 0)
     assert (again.body, again.content_type) == (BODY, content.content_type)
     ticket = parse_ticket(Submission(body=again.body, content_type=again.content_type, kind="k"), Limits()).ticket

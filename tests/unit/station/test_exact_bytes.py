@@ -15,8 +15,8 @@ from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
 from gateway.station import holding
 from gateway.station.amqp import freeze, thaw
-from gateway.station.decisions import next_generation
 from gateway.station.store import Store
+from gateway.station.successor import next_generation
 from gateway.station.tables.items import items
 
 LARGE = 16 << 20

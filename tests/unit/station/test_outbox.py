@@ -12,7 +12,7 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.station import arrival as arrivals
 from gateway.station import decisions, figures, holding
-from gateway.station.decisions import Decision
+from gateway.station.decided import Decision
 from gateway.station.dossier import Alert, find
 from gateway.station.outbox import BATCH
 from gateway.station.store import Store

@@ -20,7 +20,7 @@ from gateway.contract.outcomes import Stamp
 from gateway.settings import StationSettings, load
 from gateway.station import arrival as arrivals
 from gateway.station import decisions, dossier, holding, ledger
-from gateway.station.decisions import Decision
+from gateway.station.decided import Decision
 from gateway.station.desk import routes
 from gateway.station.holding import ItemState
 from gateway.station.store import Store

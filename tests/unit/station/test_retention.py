@@ -17,7 +17,7 @@ from gateway.contract.ids import TicketId
 from gateway.contract.outcomes import TicketState
 from gateway.station import arrival as arrivals
 from gateway.station import decisions, dossier, holding, tombstones
-from gateway.station.decisions import Decision, Done, Taken
+from gateway.station.decided import Decision, Done, Taken
 from gateway.station.holding import ItemState
 from gateway.station.retention import Facts, is_decided, removal_at
 from gateway.station.store import Store

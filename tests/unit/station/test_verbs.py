@@ -14,8 +14,8 @@ from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.contract.topology import Topology
 from gateway.station import arrival as arrivals
-from gateway.station import decisions, dossier, holding
-from gateway.station.decisions import Decision, Unsent
+from gateway.station import dossier, holding, replays
+from gateway.station.decided import Bar, Barred, Decision
 from gateway.station.holding import ItemState
 from gateway.station.sender import Sender
 from gateway.station.store import Store
@@ -95,13 +95,14 @@ def test_a_message_that_cannot_be_made_again_leaves_its_item_held(data: Path) ->
         store = await _opened(data)
         sender = Sender((NOBODY,))
         try:
-            return await decisions.replay(store, sender, Topology(), "t", Decision(by="ana", reason="fixed"))
+            return await replays.replay(store, sender, Topology(), "t", Decision(by="ana", reason="fixed"))
         finally:
             await store.close()
 
     asyncio.run(_change(data, properties=b"\x00\x00\x00\xff broken"))
     outcome = asyncio.run(replay())
-    assert isinstance(outcome, Unsent)
+    assert isinstance(outcome, Barred)
+    assert outcome.bar is Bar.UNREADABLE
     assert "cannot be made again" in outcome.why
     assert asyncio.run(_state(data)) is ItemState.HELD
 

@@ -1,0 +1,217 @@
+"""The OpenAPI description of the station's JSON API, as data.
+
+Owns what programs may rely on: every route under `/v1`, its parameters, bodies and answers. The bodies are described by
+the models that read them. Tests compare it with the real routes.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway import __version__
+from gateway.station.desk.bodies import (
+    PARAMETERS,
+    AuditQuery,
+    Body,
+    Decide,
+    DiscardBody,
+    Listing,
+    OperationBody,
+    RejectionsQuery,
+    ReplayBody,
+    StartBody,
+)
+from gateway.station.desk.openapi_schemas import REFS, ref, schemas
+from gateway.station.progress import Outcome
+
+_TEXT: Final = {"type": "string"}
+_CHANGES: Final = {
+    "403": "You may not change anything, or the change came from another site's page.",
+    "415": "Not application/json.",
+}
+_ALWAYS: Final = {
+    "400": "The document, query or path cannot be read.",
+    "401": "The desk asks for a key.",
+    "503": "The store cannot be used, or the broker takes nothing.",
+}
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """Return the description."""
+    item, operation = "ticket", "id"
+    no_item, no_operation = {"404": "It was never in quarantine here."}, {"404": "There is no such operation."}
+    decided = {
+        **no_item,
+        "409": "Somebody was first (`winner`), or it cannot be done (`reason`).",
+        "422": "Nobody named.",
+    }
+    changed = {**no_operation, "409": "Its state does not allow that.", "422": "Nobody named."}
+    replayed = {**decided, "422": "Nobody named, or the door would refuse the edited body (`violations`)."}
+    unconfirmed = {"202": ("Sent, unconfirmed: it is not sent again by itself.", "Decision")}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Lazaretto station",
+            "version": __version__,
+            "description": "What is in quarantine, and what people decide about it. Problems are RFC 9457. Where the"
+            " desk asks for keys, `Authorization: Bearer lz_...`; changing anything takes a reviewer.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "paths": {
+            "/v1/quarantine": {"get": _get("listItems", "Items, oldest first.", "Items", query=Listing)},
+            "/v1/quarantine/{ticket}": {"get": _get("showItem", "All about a ticket.", "Ticket", item, no_item)},
+            "/v1/quarantine/{ticket}/replay": {
+                "post": _post(
+                    "replay", "Send it again, edited or not.", ReplayBody, "Decision", item, replayed, unconfirmed
+                )
+            },
+            "/v1/quarantine/{ticket}/discard": {
+                "post": _post("discard", "End it for good.", DiscardBody, "Decision", item, decided)
+            },
+            "/v1/quarantine/{ticket}/restore": {
+                "post": _post("restore", "Hold again what was discarded.", Decide, "Decision", item, decided)
+            },
+            "/v1/operations": {
+                "get": _get("listOperations", "The newest ones.", "Operations"),
+                "post": {
+                    **_post(
+                        "draftOperation",
+                        "Freeze a selection, count it, say what cannot be done; nothing is changed.",
+                        OperationBody,
+                        "Operation",
+                        None,
+                        {"409": "The key stands for another request.", "422": "Nobody named, or too many items."},
+                        {"201": ("A draft.", "Operation")},
+                    ),
+                    "parameters": [_KEY],
+                },
+            },
+            "/v1/operations/{id}": {
+                "get": _get("showOperation", "One operation.", "Operation", operation, no_operation)
+            },
+            "/v1/operations/{id}/items": {
+                "get": {
+                    **_get("listLines", "What became of its items.", "Lines", operation, no_operation),
+                    "parameters": [_path(operation), *_LINES],
+                }
+            },
+            "/v1/operations/{id}/start": {
+                "post": _post("startOperation", "Have a draft done, once.", StartBody, "Operation", operation, changed)
+            },
+            "/v1/operations/{id}/stop": {
+                "post": _post("stopOperation", "No further item.", Decide, "Operation", operation, changed)
+            },
+            "/v1/operations/{id}/continue": {
+                "post": _post("continueOperation", "Go on.", Decide, "Operation", operation, changed)
+            },
+            "/v1/rejections": {"get": _get("listRejections", "What was refused.", "Any", query=RejectionsQuery)},
+            "/v1/rejections/{request}/admit": {
+                "post": _admit(),
+            },
+            "/v1/audit": {"get": _audit()},
+        },
+        "components": {
+            "schemas": schemas(),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "lz_<id>_<secret>"}},
+        },
+        "security": [{"key": []}, {}],
+    }
+
+
+def _get(
+    operation: str,
+    summary: str,
+    schema: str,
+    path: str | None = None,
+    others: Mapping[str, str] | None = None,
+    *,
+    query: type[Body] | None = None,
+) -> dict[str, Any]:
+    parameters = ([] if path is None else [_path(path)]) + ([] if query is None else _parameters(query))
+    answers = {"200": _answer(summary, schema), **_problems({**_ALWAYS, **(others or {})})}
+    return {"operationId": operation, "summary": summary, "parameters": parameters, "responses": answers}
+
+
+def _post(  # noqa: PLR0917 - a table's row: what stands where is plain from the rows above
+    operation: str,
+    summary: str,
+    body: type[Body],
+    schema: str,
+    path: str | None,
+    others: Mapping[str, str],
+    more: Mapping[str, tuple[str, str]] | None = None,
+) -> dict[str, Any]:
+    answers = {
+        "200": _answer("Done.", schema),
+        **{status: _answer(text, name) for status, (text, name) in (more or {}).items()},
+        **_problems({**_ALWAYS, **_CHANGES, **others}),
+    }
+    content = {"application/json": {"schema": ref(body.__name__)}}
+    return {
+        "operationId": operation,
+        "summary": summary,
+        "parameters": [] if path is None else [_path(path)],
+        "requestBody": {"required": True, "content": content},
+        "responses": dict(sorted(answers.items())),
+    }
+
+
+def _admit() -> dict[str, Any]:
+    why_not = {"409": "It may not come in; the detail says why.", "422": "Nobody named."}
+    given = {"201": ("Its client may send it again.", "Any")}
+    found = _post("admit", "Let a refused request in anyway.", Decide, "Any", "request", why_not, given)
+    del found["responses"]["200"]
+    return found
+
+
+def _audit() -> dict[str, Any]:
+    found = _get("audit", "The acts of people, oldest first, a JSON document a line.", "Act", query=AuditQuery)
+    found["responses"]["200"]["content"] = {"application/x-ndjson": {"schema": ref("Act")}}
+    return found
+
+
+def _parameters(model: type[Body]) -> list[dict[str, Any]]:
+    """Return the query's parameters, named as in a query."""
+    schema = model.model_json_schema(ref_template=REFS)
+    names = {member: name for name, member in PARAMETERS.items()}
+    found = []
+    for member, described in schema["properties"].items():
+        is_list = described.get("type") == "array"
+        said = {key: value for key, value in described.items() if key not in {"title", "default"}}
+        one: dict[str, Any] = {"name": names.get(member, member), "in": "query", "schema": said}
+        if is_list:
+            one |= {"style": "form", "explode": True}
+        found.append(one)
+    return found
+
+
+def _answer(description: str, schema: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": ref(schema)}}}
+
+
+def _problems(described: Mapping[str, str]) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": ref("Problem")}}
+    return {status: {"description": text, "content": content} for status, text in described.items()}
+
+
+def _path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": _TEXT}
+
+
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Asked again with the same key, it is the same operation.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
+_LINES: Final = [
+    {
+        "name": "outcome",
+        "in": "query",
+        "explode": True,
+        "style": "form",
+        "schema": {"type": "array", "items": {"enum": list(Outcome)}},
+    },
+    {"name": "after", "in": "query", "schema": {"type": "integer"}},
+]
