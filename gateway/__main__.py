@@ -66,9 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(USAGE, str(error))
     logs.configure(settings.log)
     try:
-        vocabulary = Vocabulary.load(
+        vocabulary = Vocabulary.at_need(
             settings.encoding, file=settings.vocabulary, sha256=settings.vocabulary_sha256 or None
         )
+        vocabulary.prove()
     except VocabularyError as error:
         return _complain(USAGE, f"vocabulary: {error}")
     if settings.door_workers > 1 and not chosen.check:

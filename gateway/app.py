@@ -138,11 +138,11 @@ async def serve(
 
 
 def _favour_the_loop() -> None:
-    """Keep short what the loop waits for: the examiner's thread, and collections of what is here to stay.
+    """Keep short what the loop waits for: other threads, and collections of what is here to stay.
 
-    The interpreter lets a thread keep its lock for 5 ms, which the loop would wait at each turn while a large body is
-    examined; and a full collection that looks through all modules takes 50 ms. A request makes a hundred objects that
-    no cycle needs to be looked for in: a look at each seven requests was a tenth of what they cost.
+    The interpreter lets a thread keep its lock for 5 ms, which the loop would wait at each turn while the store's
+    thread is at work; and a full collection that looks through all modules takes 50 ms. A request makes a hundred
+    objects that no cycle needs to be looked for in: a look at each seven requests was a tenth of what they cost.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.collect()

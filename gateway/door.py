@@ -133,7 +133,7 @@ class Door:
             logs.event(log, "largest_message_unproven", logging.WARNING, bytes=largest, error=error)
         pulse = Pulse(self.metrics.loop_lag)
         stored = (self.states, self.repetitions, self.passes)
-        own = (self.reloader, self._presence, pulse)
+        own = (self.reloader, self._presence, pulse, self.examiner)
         parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, *own)
         self._background = [asyncio.create_task(part.run()) for part in parts]
         return version

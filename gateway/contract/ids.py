@@ -9,6 +9,7 @@ import os
 import re
 import time
 import uuid
+from collections import deque
 from typing import Final, NewType
 
 TicketId = NewType("TicketId", str)
@@ -19,14 +20,26 @@ UNKNOWN_KIND: Final = "unknown"
 
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The first digit of the fourth part: two bits that say which UUIDs these are, and two random ones."""
+_FETCHED: Final = 256
 _IDEMPOTENCY_NAMESPACE: Final = uuid.UUID("6b0d3c1e-7d0f-5c3a-9a53-1a2a7e770417")
+
+
+_chances: Final = deque[str]()
+"""Random digits, fetched for many ids at a time: the system call would be a third of an id. Taking one is atomic."""
+os.register_at_fork(after_in_child=_chances.clear)  # or parent and child would make the same ids
 
 
 def uuid7() -> str:
     """Return a fresh UUIDv7: 48 bits of Unix milliseconds, then 74 random bits (RFC 9562, 5.7)."""
-    # Written by hand, at a quarter of what uuid.UUID costs: one request makes four.
-    digits = ((time.time_ns() // 1_000_000).to_bytes(6, "big") + os.urandom(10)).hex()
-    return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
+    # Written by hand, at a sixth of what uuid.UUID costs: one request makes four.
+    try:
+        chance = _chances.pop()
+    except IndexError:
+        digits = os.urandom(_FETCHED * 10).hex()
+        _chances.extend(digits[at : at + 20] for at in range(20, len(digits), 20))
+        chance = digits[:20]
+    clock = f"{time.time_ns() // 1_000_000:012x}"
+    return f"{clock[:8]}-{clock[8:]}-7{chance[1:4]}-{_VARIANT[chance[4]]}{chance[5:8]}-{chance[8:]}"
 
 
 def is_ticket_id(text: str) -> bool:

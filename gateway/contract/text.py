@@ -16,6 +16,8 @@ def printable(text: str) -> str:
 
 def clip(text: str, limit: int) -> str:
     """Return `text` if its UTF-8 form fits `limit` bytes, else its beginning and a visible mark."""
+    if len(text) <= limit and text.isascii() and "\x00" not in text:
+        return text
     encoded = printable(text).encode()
     if len(encoded) <= limit:
         return encoded.decode()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from gateway.admission import Admitted, Facts, Limits, Mode, Refused, Rule, Violation, decide, too_large
+from gateway.admission import Admitted, Facts, Limits, Mode, Refused, Rule, TokenCount, Violation, decide, too_large
 from gateway.preflight import tokens
 from gateway.preflight.charsets import codec_for
 from gateway.preflight.inflation import SUPPORTED, Broken, Coding, Overflow, inflate
-from gateway.preflight.ticket import Submission, Ticket, parse_ticket
+from gateway.preflight.ticket import Reading, Submission, Ticket, parse_ticket
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
 
@@ -41,25 +41,16 @@ def examine(
     plain = _without_coding(submission, limits)
     if isinstance(plain, Refused):
         return plain
-    facts = Facts(bytes=len(plain.body), content_type=plain.content_type)
-    verdict = decide(facts, limits)
-    if isinstance(verdict, Refused):
-        return verdict
+    if len(plain.body) > limits.max_body_bytes:
+        verdict = decide(Facts(bytes=len(plain.body), content_type=plain.content_type), limits)
+        if isinstance(verdict, Refused):
+            return verdict
     reading = parse_ticket(plain, limits)
-    facts = Facts(
-        bytes=facts.bytes,
-        content_type=facts.content_type,
-        kind=reading.kind,
-        charset=reading.charset,
-        charset_source=reading.charset_source,
-        attachments=reading.attachments,
-        warnings=reading.warnings,
-        findings=reading.findings,
-    )
     limits = everything.of(reading.kind)
-    verdict = decide(facts, limits)
-    if isinstance(verdict, Refused):
-        return verdict
+    if reading.findings or reading.attachments or len(plain.body) > limits.max_body_bytes:
+        verdict = decide(_facts(plain, reading, None), limits)
+        if isinstance(verdict, Refused):
+            return verdict
     if deadline is not None and time.monotonic() > deadline:
         return OutOfTime()
     assert reading.ticket is not None  # noqa: S101 - no findings, so there is a ticket
@@ -73,17 +64,33 @@ def examine(
     )
     if isinstance(counted, OutOfTime):
         return counted
-    verdict = decide(replace(facts, tokens=counted), limits)
+    verdict = decide(_facts(plain, reading, counted), limits)
     return verdict if isinstance(verdict, Refused) else Passed(ticket=reading.ticket, admission=verdict)
+
+
+def _facts(plain: Submission, reading: Reading, counted: TokenCount | None) -> Facts:
+    return Facts(
+        bytes=len(plain.body),
+        content_type=plain.content_type,
+        kind=reading.kind,
+        charset=reading.charset,
+        charset_source=reading.charset_source,
+        tokens=counted,
+        attachments=reading.attachments,
+        warnings=reading.warnings,
+        findings=reading.findings,
+    )
 
 
 def _without_coding(submission: Submission, limits: Limits) -> Submission | Refused:
     """The submission with its content encoding undone. The door has done so while reading; strangers have not."""
     said = submission.content_encoding
+    if said is None:
+        return submission
     coding = Coding.named(said)
     facts = Facts(bytes=len(submission.body), content_type=submission.content_type)
     if coding is None:
-        if said is not None and codec_for(said) is not None:
+        if codec_for(said) is not None:
             # Some AMQP clients (kombu for one) name the charset in this property.
             return replace(submission, content_encoding=None, charset=submission.charset or said)
         supported = ", ".join(SUPPORTED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAX_BYTES = 255
 """A content type travels on as an AMQP short string, which holds no more."""
@@ -34,8 +35,9 @@ class MediaType:
         return self.essence.startswith("text/")
 
 
+@lru_cache(maxsize=256)
 def parse_media_type(value: str) -> MediaType | None:
-    """Read a Content-Type; None when it is malformed, not ASCII or longer than 255 bytes."""
+    """Read a Content-Type; None when it is malformed, not ASCII or longer than 255 bytes. Clients have few of them."""
     if len(value) > MAX_BYTES or not value.isascii():
         return None
     essence = _ESSENCE.match(value)

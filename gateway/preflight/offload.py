@@ -1,32 +1,42 @@
-"""Where an examination runs: small ones at once, large ones on a thread of their own, and never too many.
+"""Where an examination runs: small ones at once, large ones in a process of their own, and never too many.
 
-Owns that thread and its queue. Not for workers, which have no event loop to protect. The default executor is left
-alone: it also looks up names, and more threads only fight for the interpreter lock.
+Owns that process and the queue before it. Not for workers, which have no event loop to protect.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import threading
+import itertools
+import logging
+import socket
+import subprocess
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from gateway.admission import Limits, Refused
+from gateway.contract import logs
 from gateway.preflight.examination import Passed, examine
+from gateway.preflight.examining import LENGTH, Order, Verdict, command, packed, unpacked
 from gateway.preflight.ticket import Submission
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
 
+log = logging.getLogger("gateway.examiner")
+
 INLINE_BYTES = 16_384
-"""Up to this size each check takes at most about 4 ms: less than a thread costs under load."""
+"""Up to this size each check takes at most about 4 ms: less than to hand it over costs under load."""
 
 QUEUED = 16
 
-_NICE = 5
-"""Steps of priority that the thread gives up. More would let others hold it up while it holds the interpreter."""
+_LARGEST_CHARACTER: Final = 2
+"""Bytes of UTF-8 that one byte of a body can become, at most: `é` in latin1, a kana in UTF-16."""
+_START_AFTER: Final = 3.0
+"""Seconds after which the process is started though nothing needs it: then the first large body need not wait."""
+_PATIENCE: Final = 2.0
+"""Seconds beyond the deadline, which is looked at between steps, after which the process hangs."""
+_REAPING: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +44,8 @@ class Busy:
     """Too many large bodies wait to be examined already: says nothing about the input."""
 
 
-def _step_back() -> None:
-    """Let the loop go first where there is no core for both: on Linux a thread has a priority of its own."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+class ExaminationFailed(Exception):
+    """Our own bug: the preflight raised; the text is its trace."""
 
 
 class Examiner:
@@ -47,34 +55,156 @@ class Examiner:
         """`seconds` is what one examination may take, its wait included; `queued` how many may wait or run."""
         self.limits = limits
         self.vocabulary = vocabulary
+        caps = (own.max_tokens for own in limits.kinds.values())
+        self._least_cap = min([limits.max_tokens, *(cap for cap in caps if cap is not None)])
         self._seconds = seconds
         self._queued = queued
-        self._outstanding: list[Future[Passed | Refused | OutOfTime]] = []
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="examiner", initializer=_step_back)
+        self._outstanding = 0
+        self._turn = asyncio.Lock()
+        self._process: _Process | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process that examines large bodies; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self) -> None:
+        """Have the process ready before it is needed; until cancelled."""
+        await asyncio.sleep(_START_AFTER)
+        async with self._turn:
+            await self._started()
+        await asyncio.Event().wait()
 
     def close(self) -> None:
-        """Drop what waits and let the thread end."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """End the process; what waits for it is out of time."""
+        self._closed = True
+        if self._process is not None:
+            self._process.end()
 
     async def examine(
         self, submission: Submission, limits: Limits | None = None
     ) -> Passed | Refused | OutOfTime | Busy:
         """Examine `submission` within the seconds set. A caller that gives up frees the place of one that waits.
 
-        `limits` are the examiner's own unless others are named.
+        `limits` are the examiner's own unless others are named. Raises ExaminationFailed.
         """
         limits = self.limits if limits is None else limits
         deadline = time.monotonic() + self._seconds
-        if len(submission.body) <= INLINE_BYTES and submission.content_encoding is None:
+        if self._is_quick(submission):
             return examine(submission, limits, self.vocabulary, deadline=deadline)
-        self._outstanding = [future for future in self._outstanding if not future.done()]
-        if len(self._outstanding) >= self._queued:
+        if self._outstanding >= self._queued:
             return Busy()
-        running = self._thread.submit(self._on_thread, submission, limits, deadline)
-        self._outstanding.append(running)
-        return await asyncio.wrap_future(running)
+        self._outstanding += 1
+        try:
+            async with self._turn:
+                if time.monotonic() > deadline:
+                    return OutOfTime()
+                process = await self._started()
+                return await process.examine(submission, limits, deadline)
+        finally:
+            self._outstanding -= 1
 
-    def _on_thread(self, submission: Submission, limits: Limits, deadline: float) -> Passed | Refused | OutOfTime:
-        if time.monotonic() > deadline:
+    def _is_quick(self, submission: Submission) -> bool:
+        """Tell whether it is small, and no vocabulary, which this process does without, can be needed for it."""
+        size = len(submission.body)
+        small = size <= INLINE_BYTES and submission.content_encoding is None
+        return small and _LARGEST_CHARACTER * size <= self._least_cap
+
+    async def _started(self) -> _Process:
+        if self._process is None or self._process.ended:
+            self._process = await _Process.start(self.vocabulary)
+            if self._closed:
+                self._process.end()
+        return self._process
+
+
+class _Process:
+    """One process from its start to its end, and the orders that it has not answered."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._process = process
+        self._writer = writer
+        self._ending = False
+        self._numbers = itertools.count()
+        self._pending: dict[int, asyncio.Future[Verdict | None]] = {}
+        self._listening = asyncio.create_task(self._listen(reader))
+
+    @classmethod
+    async def start(cls, vocabulary: Vocabulary) -> _Process:
+        """Start one; raises OSError."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = subprocess.Popen(  # noqa: ASYNC220 - a fork and an exec, milliseconds
+                    command(theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        writer.write(packed(replace(vocabulary)))  # as it is named, without what may have been built of it here
+        return cls(process, reader, writer)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes nothing any more."""
+        return self._ending or self._listening.done()
+
+    async def examine(self, submission: Submission, limits: Limits, deadline: float) -> Passed | Refused | OutOfTime:
+        """Have one submission examined; raises ExaminationFailed."""
+        number = next(self._numbers)
+        answer: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
+        self._pending[number] = answer
+        self._writer.write(packed(Order(number=number, submission=submission, limits=limits, deadline=deadline)))
+        try:
+            await asyncio.wait({answer}, timeout=deadline + _PATIENCE - time.monotonic())
+        finally:
+            del self._pending[number]
+        verdict = answer.result() if answer.done() else None
+        if verdict is None:
+            self.end()
             return OutOfTime()
-        return examine(submission, limits, self.vocabulary, deadline=deadline)
+        if verdict.failure:
+            raise ExaminationFailed(verdict.failure)
+        return verdict.found
+
+    def end(self) -> None:
+        """End it now, whatever it is at."""
+        self._ending = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                verdict: Verdict = unpacked(await reader.readexactly(size))
+                self._tell(verdict.number, verdict)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.end()
+            while self._process.poll() is None:  # noqa: ASYNC110 - it is killed: the next look, as a rule, is the last
+                await asyncio.sleep(_REAPING)
+        finally:
+            self.end()
+            code = self._process.wait()
+            self._writer.close()
+            if self._pending:
+                logs.event(log, "examiner_ended", logging.WARNING, code=code)
+            for number in list(self._pending):
+                self._tell(number, None)
+
+    def _tell(self, number: int, verdict: Verdict | None) -> None:
+        answer = self._pending.get(number)
+        if answer is not None and not answer.done():
+            answer.set_result(verdict)

@@ -1,18 +1,19 @@
-"""Large bodies wait for one thread in a short queue; small ones and the event loop do not wait for them."""
+"""Large bodies wait for one process in a short queue; small ones and the event loop do not wait for them."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import threading
+import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
+from contextlib import asynccontextmanager
 
 import pytest
 
 from gateway.admission import Limits
 from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary
-from gateway.preflight.offload import INLINE_BYTES, Busy, Examiner
+from gateway.preflight.offload import INLINE_BYTES, Busy, ExaminationFailed, Examiner
 
 SMALL = Submission(body=b"hello", content_type="text/plain", kind="k")
 LARGE = Submission(body=b"hello " * INLINE_BYTES, content_type="text/plain", kind="k")
@@ -25,18 +26,18 @@ async def examiner(vocabulary: Vocabulary) -> AsyncIterator[Examiner]:
     examiner.close()
 
 
-class _Held:
-    """The examiner's thread, held up by an honest task of our own until released."""
-
-    def __init__(self, examiner: Examiner) -> None:
-        self._release = threading.Event()
-        examiner._thread.submit(self._release.wait, 30)  # noqa: SLF001 - there is no other way to hold the thread
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self._release.set()
+@asynccontextmanager
+async def held(examiner: Examiner) -> AsyncIterator[int]:
+    """The examiner's process, stopped until released."""
+    assert isinstance(await examiner.examine(LARGE), Passed)
+    assert examiner.pid is not None
+    pid = examiner.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 async def test_small_and_large_bodies_get_the_same_examination(examiner: Examiner) -> None:
@@ -45,7 +46,7 @@ async def test_small_and_large_bodies_get_the_same_examination(examiner: Examine
 
 
 async def test_a_full_queue_answers_busy_at_once_and_small_bodies_pass_it(examiner: Examiner) -> None:
-    with _Held(examiner):
+    async with held(examiner):
         waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(2)]
         await asyncio.sleep(0)
         assert await examiner.examine(LARGE) == Busy()
@@ -55,7 +56,7 @@ async def test_a_full_queue_answers_busy_at_once_and_small_bodies_pass_it(examin
 
 
 async def test_a_caller_that_gives_up_frees_its_place(examiner: Examiner) -> None:
-    with _Held(examiner):
+    async with held(examiner):
         waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -67,10 +68,57 @@ async def test_a_caller_that_gives_up_frees_its_place(examiner: Examiner) -> Non
     assert isinstance(await waiting[1], Passed)
 
 
-async def test_the_thread_steps_back_behind_the_loop(examiner: Examiner) -> None:
+async def test_the_process_steps_back_behind_the_loop(examiner: Examiner) -> None:
     await examiner.examine(LARGE)
-    threads = [int(entry.name) for entry in Path("/proc/self/task").iterdir()]
-    assert max(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) > os.getpriority(os.PRIO_PROCESS, 0)
+    assert examiner.pid is not None
+    assert os.getpriority(os.PRIO_PROCESS, examiner.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
+async def test_a_killed_process_says_nothing_about_the_body_and_another_one_takes_its_place(examiner: Examiner) -> None:
+    async with asyncio.timeout(60):
+        async with held(examiner) as pid:
+            waiting = asyncio.create_task(examiner.examine(LARGE))
+            await asyncio.sleep(0)
+            os.kill(pid, signal.SIGKILL)
+            assert await waiting == OutOfTime()
+            assert isinstance(await examiner.examine(LARGE), Passed)
+            assert examiner.pid != pid
+
+
+async def test_a_process_that_hangs_is_out_of_time_and_replaced(vocabulary: Vocabulary) -> None:
+    examiner = Examiner(Limits(), vocabulary, seconds=30)
+    try:
+        async with asyncio.timeout(60), held(examiner) as pid:
+            examiner._seconds = 0.05  # noqa: SLF001 - the start of a process takes longer than a test should wait
+            assert await examiner.examine(LARGE) == OutOfTime()
+            examiner._seconds = 30  # noqa: SLF001 - as above
+            assert isinstance(await examiner.examine(LARGE), Passed)
+            assert examiner.pid != pid
+    finally:
+        examiner.close()
+
+
+async def test_our_own_bug_in_the_process_is_told_with_its_trace_and_ends_nothing(examiner: Examiner) -> None:
+    assert isinstance(await examiner.examine(LARGE), Passed)
+    pid = examiner.pid
+    broken = Submission(body=LARGE.body, content_type=LARGE.content_type, kind=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ExaminationFailed, match="Traceback"):
+        await examiner.examine(broken)
+    assert isinstance(await examiner.examine(LARGE), Passed)
+    assert examiner.pid == pid
+
+
+async def test_what_may_need_its_tokens_counted_is_no_small_body(vocabulary: Vocabulary) -> None:
+    named = Vocabulary.at_need(vocabulary.name)
+    examiner = Examiner(Limits(max_tokens=4), named, seconds=30)
+    try:
+        verdict = await examiner.examine(SMALL)
+        assert isinstance(verdict, Passed)
+        assert verdict.admission.facts.tokens is not None
+        assert verdict.admission.facts.tokens.exact
+        assert "encoding" not in vars(named)  # it is the process that has built it
+    finally:
+        examiner.close()
 
 
 async def test_time_spent_waiting_counts(vocabulary: Vocabulary) -> None:
