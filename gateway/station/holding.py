@@ -4,8 +4,9 @@ Owns how a row of `items` comes to be. A second delivery of the same item is one
 under a taken name gets a name of its own, because nothing is ever dropped here (Q9).
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from gateway.station import ledger, standings
 from gateway.station.amqp import freeze
 from gateway.station.arrival import Arrival, charged_attempts, generation_runs
 from gateway.station.arrival import named as names
+from gateway.station.ledger import Brought
 from gateway.station.standings import Report
 from gateway.station.storable import document, storable
 from gateway.station.tables.alerts import alerts
@@ -47,6 +49,15 @@ class AlertEvent(StrEnum):
     """Of queue, store and journal."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _New:
+    """All that becomes of one item that is taken in."""
+
+    report: Report
+    row: dict[str, Any]
+    brought: Brought
+
+
 async def take_in(
     transaction: AsyncConnection,
     arrival: Arrival,
@@ -64,32 +75,56 @@ async def take_in(
             items.c.ticket == named.ticket, items.c.generation < named.generation
         )
     )
-    runs = generation_runs(named, before or 0)
+    new = _new(named, came_as=arrival.ticket, before=before or 0, now=now, spool_path=spool_path)
+    await _store(transaction, [new], channels, now)
+    return named.ticket
+
+
+async def take_in_new(
+    transaction: AsyncConnection, arrivals: Sequence[Arrival], *, channels: Sequence[str], now: float
+) -> tuple[Sequence[Arrival], Sequence[Arrival]]:
+    """Store all those at once that nothing stands in the way of; return them, and the others, which are for `take_in`.
+
+    In the way stand an item of that name, here or among them, and an earlier generation, whose history has to be told
+    from this one's.
+    """
+    asked = sa.select(items.c.ticket).where(items.c.ticket.in_({arrival.ticket for arrival in arrivals}))
+    taken = set((await transaction.scalars(asked)).all())
+    times = Counter(arrival.ticket for arrival in arrivals)
+    stored: list[Arrival] = []
+    others: list[Arrival] = []
+    for arrival in arrivals:
+        is_new = arrival.ticket not in taken and times[arrival.ticket] == 1 and not arrival.generation
+        (stored if is_new else others).append(arrival)
+    if stored:
+        new = [_new(one, came_as=one.ticket, before=0, now=now, spool_path=None) for one in stored]
+        await _store(transaction, new, channels, now)
+    return stored, others
+
+
+async def _store(transaction: AsyncConnection, new: Sequence[_New], channels: Sequence[str], now: float) -> None:
+    # Tickets before runs, as the journal does: two transactions in opposite order would wait for each other.
+    await standings.merge(transaction, [one.report for one in new])
+    await transaction.execute(sa.insert(items), [one.row for one in new])
+    await ledger.post_history(transaction, [one.brought for one in new], now)
+    stored = [(one.row["ticket"], one.row["generation"]) for one in new]
+    await _announce(transaction, stored, AlertEvent.QUARANTINED, channels, now)
+
+
+def _new(named: Arrival, *, came_as: str, before: int, now: float, spool_path: str | None) -> _New:
+    runs = generation_runs(named, before)
     attempts = charged_attempts(named, runs)
-    standing = Standing(stamp=named.stamp, state=TicketState.QUARANTINED)
     report = Report(
         ticket=named.ticket,
         kind=named.kind,
-        standing=standing,
+        standing=Standing(stamp=named.stamp, state=TicketState.QUARANTINED),
         attempts=attempts,
         at=now,
         client=named.admission.client if named.admission is not None else None,
         detail=named.reason,
     )
-    # Tickets before runs, as the journal does: two transactions in opposite order would wait for each other.
-    await standings.merge(transaction, [report])
-    row = {**_row(named, attempts, now), "came_as": arrival.ticket, "spool_path": spool_path}
-    await transaction.execute(sa.insert(items).values(**row))
-    await ledger.post_history(transaction, ticket=named.ticket, kind=named.kind, runs_by_stamp=runs, at=now)
-    await announce(
-        transaction,
-        ticket=named.ticket,
-        generation=named.generation,
-        event=AlertEvent.QUARANTINED,
-        channels=channels,
-        now=now,
-    )
-    return named.ticket
+    row = {**_row(named, attempts, now), "came_as": came_as, "spool_path": spool_path}
+    return _New(report=report, row=row, brought=Brought(ticket=named.ticket, kind=named.kind, runs=runs))
 
 
 async def announce(
@@ -102,6 +137,16 @@ async def announce(
     now: float,
 ) -> None:
     """Put one alert for each channel into the outbox; once for each item, event and channel."""
+    await _announce(transaction, [(ticket, generation)], event, channels, now)
+
+
+async def _announce(
+    transaction: AsyncConnection,
+    concerned: Sequence[tuple[str, int]],
+    event: AlertEvent,
+    channels: Sequence[str],
+    now: float,
+) -> None:
     delay = EVIDENCE_SETTLES if event is AlertEvent.QUARANTINED else 0.0
     rows = [
         {
@@ -113,6 +158,7 @@ async def announce(
             "due_at": now + delay,
             "tries": 0,
         }
+        for ticket, generation in concerned
         for channel in channels
     ]
     if rows:

@@ -24,13 +24,14 @@ from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
 from gateway.station import holding, ledger, proofs
 from gateway.station.amqp import received
+from gateway.station.arrival import Arrival
 from gateway.station.pauses import pause
 from gateway.station.salvage import Salvage, is_of_the_message
 from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
 
-PREFETCH_ITEMS: Final = 4
+PREFETCH_ITEMS: Final = 16
 """Few, since each may be as large as the broker lets a message be, and all of them are in memory together."""
 PREFETCH_JOURNAL: Final = 128
 CONNECT_DEADLINE: Final = 10.0
@@ -43,7 +44,7 @@ logger: Final = logging.getLogger("lazaretto.keeper")
 
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
-Save = Callable[[AsyncConnection, Wire], Awaitable[None]]
+Save = Callable[[AsyncConnection, Sequence[Wire]], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +119,7 @@ class Keeper:
     async def _session(self, connection: AbstractConnection, stop: asyncio.Event) -> None:
         ended = asyncio.Event()
         lines = (
-            _line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_item, lambda _: ()),
+            _line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_items, lambda _: ()),
             _line(self._topology.journal_queue, PREFETCH_JOURNAL, self._save_events, _halves),
         )
         async with asyncio.TaskGroup() as group:
@@ -178,8 +179,7 @@ class Keeper:
     async def _save(self, line: _Line, wires: Sequence[Wire]) -> None:
         try:
             async with self._store.writing() as transaction:
-                for wire in wires:
-                    await line.save(transaction, wire)
+                await line.save(transaction, wires)
         except Exception as error:
             if not is_of_the_message(error):
                 raise
@@ -191,24 +191,26 @@ class Keeper:
                 is_item = line.queue == self._topology.quarantine_queue
                 await self._salvage.keep(wires[0], source=line.queue, error=error, is_item=is_item)
 
-    async def _save_item(self, transaction: AsyncConnection, wire: Wire) -> None:
-        found = arrivals.read(wire)
-        name = await holding.take_in(transaction, found, channels=self._channels, now=time.time())
-        await proofs.settle(transaction, [(found.ticket, found.generation)])
-        if name is None:
-            event(logger, "item.known", ticket=found.ticket, generation=found.generation)
-        else:
-            event(logger, "item.stored", ticket=name, generation=found.generation, reason=found.reason)
+    async def _save_items(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> None:
+        found, now = [arrivals.read(wire) for wire in wires], time.time()
+        stored, others = await holding.take_in_new(transaction, found, channels=self._channels, now=now)
+        for arrival in stored:
+            _tell_stored(arrival, arrival.ticket)
+        for arrival in others:
+            _tell_stored(arrival, await holding.take_in(transaction, arrival, channels=self._channels, now=now))
+        await proofs.settle(transaction, [(arrival.ticket, arrival.generation) for arrival in found])
 
-    async def _save_events(self, transaction: AsyncConnection, wire: Wire) -> None:
-        events, others = journal.decode_each(wire.body)
-        await ledger.post(transaction, events)
-        told = ((one.ticket, one.stamp.generation) for one in events if one.standing is not None)
-        await proofs.settle(transaction, told)
-        if others is not None:
-            error = ValueError("events that this version cannot read")
-            source = self._topology.journal_queue
-            await self._salvage.write_raw(transaction, replace(wire, body=others), source=source, error=error)
+    async def _save_events(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> None:
+        # Each message by itself: what is asked about its events has a bounded number of parameters.
+        for wire in wires:
+            events, others = journal.decode_each(wire.body)
+            await ledger.post(transaction, events)
+            told = ((one.ticket, one.stamp.generation) for one in events if one.standing is not None)
+            await proofs.settle(transaction, told)
+            if others is not None:
+                error = ValueError("events that this version cannot read")
+                source = self._topology.journal_queue
+                await self._salvage.write_raw(transaction, replace(wire, body=others), source=source, error=error)
 
     async def _watch(self, connection: AbstractConnection, lines: Sequence[_Line], ended: asyncio.Event) -> None:
         """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""
@@ -227,6 +229,13 @@ class Keeper:
 
 def _line(queue: str, prefetch: int, save: Save, divide: Callable[[Wire], Sequence[Wire]]) -> _Line:
     return _Line(queue=queue, prefetch=prefetch, save=save, divide=divide, waiting=asyncio.Queue())
+
+
+def _tell_stored(arrival: Arrival, name: str | None) -> None:
+    if name is None:
+        event(logger, "item.known", ticket=arrival.ticket, generation=arrival.generation)
+    else:
+        event(logger, "item.stored", ticket=name, generation=arrival.generation, reason=arrival.reason)
 
 
 def _halves(wire: Wire) -> list[Wire]:

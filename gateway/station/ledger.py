@@ -7,7 +7,9 @@ order of arrival never matters.
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -93,15 +95,22 @@ def _rules(violations: str) -> set[str]:
     return named & set(Rule)
 
 
-async def post_history(
-    transaction: AsyncConnection, *, ticket: str, kind: str, runs_by_stamp: Mapping[Stamp, RunRecord], at: float
-) -> None:
-    """Store the runs that an item brought along, for those whose journal never arrived."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """The runs that an item brought along."""
+
+    ticket: str
+    kind: str
+    runs: Mapping[Stamp, RunRecord]
+
+
+async def post_history(transaction: AsyncConnection, brought: Iterable[Brought], at: float) -> None:
+    """Store the runs that items brought along, for those whose journal never arrived."""
     rows = [
         {
-            **_key(ticket, stamp),
+            **_key(item.ticket, stamp),
             "trust": Trust.HISTORY,
-            "kind": storable(kind),
+            "kind": storable(item.kind),
             "outcome": record.outcome.value,
             "verdict": None,
             "node": storable(record.node),
@@ -114,7 +123,8 @@ async def post_history(
             "event_id": None,
             "reported_at": at,
         }
-        for stamp, record in runs_by_stamp.items()
+        for item in brought
+        for stamp, record in item.runs.items()
     ]
     await _record(transaction, rows)
 
@@ -123,15 +133,22 @@ async def _record(transaction: AsyncConnection, rows: list[dict[str, Any]]) -> N
     if not rows:
         return
     rows = sorted(rows, key=lambda row: tuple(row[name] for name in _KEY))  # in one order, or two batches may deadlock
-    statement = insert(transaction.dialect.name, runs)
+    await transaction.execute(_recording(transaction.dialect.name), rows)
+
+
+@cache
+def _recording(dialect: str) -> sa.Executable:
+    statement = insert(dialect, runs)
     new = statement.excluded
-    taken = {name: new[name] for name in rows[0] if name not in _KEY}
+    taken = {column.name: new[column.name] for column in runs.c if column.name not in _KEY}
     # Two reports may be trusted alike, such as those of two nodes that closed the same redelivery: order of arrival
     # must not decide between them.
     ours = sa.tuple_(runs.c.trust, runs.c.reported_at, sa.func.coalesce(runs.c.event_id, ""))
     theirs = sa.tuple_(new.trust, new.reported_at, sa.func.coalesce(new.event_id, ""))
-    statement = statement.on_conflict_do_update(index_elements=list(_KEY), set_=taken, where=ours < theirs)
-    await transaction.execute(statement, rows)
+    recording: sa.Executable = statement.on_conflict_do_update(
+        index_elements=list(_KEY), set_=taken, where=ours < theirs
+    )
+    return recording
 
 
 _KEY = ("ticket", "generation", "attempt", "interruptions")

@@ -8,6 +8,7 @@ import importlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -73,6 +74,7 @@ def _row(report: Report) -> dict[str, Any]:
     }
 
 
+@cache
 def _statement(dialect: str) -> sa.Executable:
     statement = insert(dialect, tickets)
     new, old = statement.excluded, tickets.c
