@@ -28,6 +28,7 @@ class Act(StrEnum):
     RESET = "reset"
     PASS_GIVEN = "pass given"
     PASS_USED = "admitted anyway"
+    BODY_REVEALED = "body revealed"
     CONTENTS_REMOVED = "contents removed"
     """By the retention, which is nobody."""
     OPERATION_STARTED = "operation started"

@@ -27,6 +27,7 @@ from gateway.station.tables.items import items
 class Refused:
     """The door would not let the edited body in; every reason that the first failing stage has."""
 
+    generation: int
     fails: Fails
     difference: str
 
@@ -63,7 +64,7 @@ async def prepare(
     submission = Submission(body=edited.body, content_type=edited.content_type, kind=row.kind, folder=folder)
     found = await checks.check(submission, client=str(measured.get("client") or ""))
     if isinstance(found, Fails):
-        return Refused(fails=found, difference=changed)
+        return Refused(generation=row.generation, fails=found, difference=changed)
     change = Change(body=edited.body, content_type=edited.content_type, admission=found, difference=changed)
     return Plan(lane=lane, change=change, generation=row.generation, limit=limit)
 

@@ -38,6 +38,8 @@ TOGETHER: Final = 4
 DRAFT_LIFETIME: Final = 24 * 3600.0
 """Seconds after which a draft that nobody started is forgotten."""
 _TIDY: Final = 600.0
+_RENEW: Final = 2 / 3
+"""Part of the lease that may be left when it is renewed."""
 _PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
 """Seconds to wait after the first, second, ... failure in a row; the last one from then on."""
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
@@ -166,7 +168,9 @@ class Executor:
             return _Over()
         one = operations.operation(row)
         mine = sa.update(table).where(table.c.id == name)
-        await transaction.execute(mine.values(held_until=time.time() + self._lease))
+        now = time.time()
+        if (one.held_until or 0.0) - now < self._lease * _RENEW:  # a wait for a canary is no commit twice a second
+            await transaction.execute(mine.values(held_until=now + self._lease))
         if one.canary and one.passed_at is None:
             verdict = await self._judge_canary(transaction, one)
             if verdict is not None:
@@ -203,7 +207,9 @@ class Executor:
             await transaction.execute(mine.values(passed_at=time.time(), note=None))
             return None
         open_ones = f"{counted[Outcome.PENDING]} pending, {counted[Outcome.UNCONFIRMED]} unconfirmed"
-        await transaction.execute(mine.values(note=f"canary: {open_ones}; the others wait for their end"))
+        note = f"canary: {open_ones}; the others wait for their end"
+        if note != one.note:
+            await transaction.execute(mine.values(note=note))
         return _Wait()
 
     async def _turn(self, transaction: AsyncConnection, one: Operation, item: Any) -> Begun | _Settled:

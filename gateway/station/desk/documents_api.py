@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gateway.station import dossier, fleet, lineage
+from gateway.station import dossier, fleet
 from gateway.station.desk import enclosures
-from gateway.station.desk.item_pages import may_see
+from gateway.station.desk.item_pages import lineage_of, may_see
 from gateway.station.desk.parts import SETTINGS, STORE, link
 from gateway.station.documents import listed, shown, written
 from gateway.station.holding import ItemState
@@ -44,7 +44,7 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
     attached: list[dict[str, Any]] = []
     if found.items and may_see(request, ticket, found.items[0].generation):
         attached = enclosures.listed(await enclosures.of(request.app[STORE], found))
-    descents = await lineage.find(request.app[STORE], ticket)
+    descents = await lineage_of(request, ticket)
     keep = request.app[SETTINGS].item_retention
     return _json(shown(found, link(request, ticket), keep, attached=attached, lineage=descents))
 

@@ -13,13 +13,14 @@ from aiohttp import web
 from gateway.contract.outcomes import Outcome
 from gateway.depot import ContentLost, DepotDown
 from gateway.settings import StationSettings
-from gateway.station import catalogue, dossier, letterhead
+from gateway.station import catalogue, dossier, letterhead, lineage
 from gateway.station.desk import address, enclosures, reveals, timeline, views
 from gateway.station.desk.guard import needs
 from gateway.station.desk.parts import HOLDER, REVEALS, SETTINGS, STORE, who
 from gateway.station.desk.preview import preview
 from gateway.station.desk.rendering import page
 from gateway.station.identity import Role
+from gateway.station.lineage import Descent
 
 _GENERATION: Final = r"{generation:\d{1,10}}"
 _DONE: Final = {
@@ -150,6 +151,12 @@ def _named(request: web.Request) -> tuple[str, int]:
     if not may_see(request, ticket, generation):
         raise web.HTTPForbidden(text="Looking at a body is put on record here: ask for it on the item's page.")
     return ticket, generation
+
+
+async def lineage_of(request: web.Request, ticket: str) -> list[Descent]:
+    """Return a ticket's replays; what an edit changed is text of a body, and shown to those who may see that."""
+    found = await lineage.find(request.app[STORE], ticket)
+    return [one if may_see(request, ticket, one.replayed_from) else replace(one, difference=None) for one in found]
 
 
 def may_see(request: web.Request, ticket: str, generation: int) -> bool:

@@ -62,7 +62,7 @@ def barred(found: Barred) -> Problem:
     return Problem(code="barred", status=status, title="Cannot be done", detail=found.why, reason=found.bar.value)
 
 
-def inadmissible(violations: Sequence[Violation], difference: str, detail: str) -> Problem:
+def inadmissible(violations: Sequence[Violation], difference: str | None, detail: str) -> Problem:
     """422: the door would not let the edited body in."""
     return Problem(
         code="inadmissible",
@@ -71,7 +71,7 @@ def inadmissible(violations: Sequence[Violation], difference: str, detail: str) 
         detail=detail,
         reason=Bar.INADMISSIBLE.value,
         violations=violations,
-        members={"difference": difference},
+        members={} if difference is None else {"difference": difference},
     )
 
 

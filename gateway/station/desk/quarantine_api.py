@@ -10,13 +10,13 @@ from aiohttp import web
 
 from gateway.preflight.vocabulary import VocabularyError
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, edited_replay, lineage, replays
+from gateway.station import decisions, dossier, edited_replay, replays
 from gateway.station.checks import Checks
 from gateway.station.decided import Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.desk import enclosures, problems
 from gateway.station.desk.asking import actor, answer, document, query
 from gateway.station.desk.bodies import Decide, DiscardBody, Listing, ReplayBody
-from gateway.station.desk.item_pages import may_see
+from gateway.station.desk.item_pages import lineage_of, may_see
 from gateway.station.desk.problems import Answered
 from gateway.station.documents import listed, shown
 from gateway.station.replays import Plan
@@ -75,7 +75,7 @@ class QuarantineApi:
         attached: list[dict[str, Any]] = []
         if found.items and may_see(request, ticket, found.items[0].generation):
             attached = enclosures.listed(await enclosures.of(self.store, found))
-        descents = await lineage.find(self.store, ticket)
+        descents = await lineage_of(request, ticket)
         keep = self.settings.item_retention
         return answer(shown(found, self._link(ticket), keep, attached=attached, lineage=descents))
 
@@ -89,12 +89,14 @@ class QuarantineApi:
             return self._told(resumed, ticket, decision, "replayed")
         plan = Plan(lane=wanted.lane, generation=wanted.generation, limit=self.settings.replay_limit)
         if wanted.edit is not None:
-            prepared = await self._edited(ticket, wanted)
+            prepared = await self._edited(request, wanted)
             if not isinstance(prepared, Plan):
                 return self._told(prepared, ticket, decision, "replayed")
             plan = prepared
         if wanted.dry_run:
-            changed = None if plan.change is None else plan.change.difference
+            changed = None
+            if plan.change is not None and may_see(request, ticket, plan.generation or 0):
+                changed = plan.change.difference
             return answer({"ticket": ticket, "decision": "none", "difference": changed})
         done = await replays.replay(self.store, self.sender, topology, ticket, decision, plan=plan)
         return self._told(done, ticket, decision, "replayed")
@@ -113,8 +115,9 @@ class QuarantineApi:
         done = await decisions.restore(self.store, ticket, decision, window=self.settings.restore_window)
         return self._told(done, ticket, decision, "held again")
 
-    async def _edited(self, ticket: str, wanted: ReplayBody) -> Plan | Barred | Taken | Unknown:
+    async def _edited(self, request: web.Request, wanted: ReplayBody) -> Plan | Barred | Taken | Unknown:
         assert wanted.edit is not None  # noqa: S101 - the caller has looked
+        ticket = request.match_info["ticket"]
         try:
             prepared = await edited_replay.prepare(
                 self.store,
@@ -128,8 +131,9 @@ class QuarantineApi:
         except VocabularyError as error:
             raise Answered(problems.not_now(f"edits cannot be checked: {error}")) from error
         if isinstance(prepared, edited_replay.Refused):
-            fails = prepared.fails
-            raise Answered(problems.inadmissible(fails.violations, prepared.difference, fails.sentence))
+            fails, seen = prepared.fails, may_see(request, ticket, prepared.generation)
+            difference = prepared.difference if seen else None
+            raise Answered(problems.inadmissible(fails.violations, difference, fails.sentence))
         return prepared
 
     def _decision(self, request: web.Request, wanted: Decide) -> Decision:

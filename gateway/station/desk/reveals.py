@@ -10,12 +10,11 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gateway.station.storable import storable
+from gateway.station import acts
+from gateway.station.acts import Act
 from gateway.station.store import Store
-from gateway.station.tables.audit import audit
 from gateway.station.tables.items import items
 
-REVEALED: Final = "body revealed"
 LASTING: Final = 900.0
 """Seconds."""
 _MOST: Final = 10_000
@@ -45,6 +44,5 @@ async def note(store: Store, ticket: str, generation: int, *, by: str, reason: s
         known = sa.select(items.c.ticket).filter_by(ticket=ticket, generation=generation)
         if (await transaction.execute(known)).one_or_none() is None:
             return False
-        row = {"at": time.time(), "ticket": ticket, "generation": generation, "act": REVEALED}
-        await transaction.execute(sa.insert(audit).values(**row, actor=storable(by), reason=storable(reason)))
+        await acts.note(transaction, act=Act.BODY_REVEALED, by=by, reason=reason, ticket=ticket, generation=generation)
     return True

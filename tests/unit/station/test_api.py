@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway.settings import StationSettings, load
 from gateway.station.desk import routes
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
+from gateway.station.tables.operations import replays
 from gateway.station.vitals import Vitals
 from tests.unit.station.selected import hold, newest, report
 
@@ -122,6 +124,25 @@ async def test_an_edit_is_tried_by_the_doors_checks_before_anything_is_sent(
     status, wrong = await _call(desk, "POST", "/v1/quarantine/t/replay", json={**WHO, "edit": {"subject": "s"}})
     assert (status, wrong["reason"]) == (422, "not_editable")
     assert (await newest(store, "t")).state is ItemState.HELD
+
+
+async def test_where_a_look_at_a_body_is_an_act_no_difference_tells_what_is_in_it(store: Store) -> None:
+    await hold(store, "t", content_type="text/plain; charset=utf-8")
+    settings = load(StationSettings, broker_url=NOBODY, desk_reveal=True)
+    async with TestClient(TestServer(routes.application(settings, store, Vitals()))) as desk:
+        tried = {**WHO, "dry_run": True, "edit": {"text": "other"}}
+        assert (await _call(desk, "POST", "/v1/quarantine/t/replay", json=tried))[1]["difference"] is None
+        binary = {**WHO, "edit": {"body_base64": "/w=="}}
+        assert "difference" not in (await _call(desk, "POST", "/v1/quarantine/t/replay", json=binary))[1]
+        async with store.writing() as transaction:
+            await transaction.execute(
+                sa.insert(replays).values(
+                    ticket="t", generation=0, lane="work", by="ana", begun_at=1.0, in_doubt=0, difference="-secret"
+                )
+            )
+        for path in ("/v1/quarantine/t", "/api/items/t"):
+            (descent,) = (await _call(desk, "GET", path))[1]["lineage"]
+            assert (descent["by"], descent["difference"]) == ("ana", None)
 
 
 async def test_an_operation_is_drafted_once_started_once_and_stopped(desk: TestClient[Any, Any], store: Store) -> None:
