@@ -169,7 +169,7 @@ _TRAVELLING: Final[Schema] = {
             "client": _TEXT,
             "admitted-at": _MILLISECONDS,
         },
-        {"marked": _TEXT, "pass": _TEXT, "stored": _TEXT},
+        {"marked": _TEXT, "pass": _TEXT, "stored": _TEXT, "contents": _TEXT},
     ),
     "lz-history": {
         **_bounded(MAX_BYTES),

@@ -5,6 +5,7 @@ Owns the way from request to answer. Decides nothing: preflight admits or refuse
 
 import hashlib
 import time
+from dataclasses import replace
 from typing import Final, assert_never
 
 import orjson
@@ -170,6 +171,10 @@ class Submissions:
         if not publish:
             self._count("checked", ticket.kind)
             return answers.document(answers.receipt(None, admission, received, passed))
+        is_new = ticket.id is None and key is None and granted is None
+        digest = None if is_new else _digest(ticket, caller.client)
+        if digest is not None:
+            admission = replace(admission, contents=digest)
         envelope = Envelope(
             ticket=_ticket_id(ticket, caller.client, key, granted),
             kind=ticket.kind,
@@ -183,8 +188,6 @@ class Submissions:
         )
         envelope, contents = await self._door.deposits.withdraw(envelope, ticket.attachments)
         document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
-        is_new = ticket.id is None and key is None and granted is None
-        digest = None if is_new else _digest(ticket, caller.client)
         strict = key is not None or granted is not None
         outcome = await self._door.acceptance.accept(
             envelope, document, digest=digest, strict=strict, contents=contents

@@ -51,6 +51,8 @@ class Admission:
     """The pass that let it in although it was refused; empty for all others. Who gave it and why, the station knows."""
     stored: str = ""
     """The folder of the depot with those of its attachments that are not in its body; empty where all are."""
+    contents: str = ""
+    """SHA-256 of what the client said, however that was wrapped, where the same ticket may be submitted again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +326,7 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
         **({"marked": clip(",".join(admission.marked), _MAX_MARKED)} if admission.marked else {}),
         **({"pass": clip(admission.granted, _MAX_CODE)} if admission.granted else {}),
         **({"stored": clip(admission.stored, _MAX_FOLDER)} if admission.stored else {}),
+        **({"contents": clip(admission.contents, _MAX_CODE)} if admission.contents else {}),
     }
 
 
@@ -339,6 +342,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         marked=tuple(str(table["marked"]).split(",")) if table.get("marked") else (),
         granted=str(table.get("pass", "")),
         stored=str(table.get("stored", "")),
+        contents=str(table.get("contents", "")),
     )
 
 

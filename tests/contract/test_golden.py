@@ -56,6 +56,7 @@ ENVELOPE = Envelope(
         marked=("unknown_member",),
         granted="01a22c94-a7b7-7df1-8f8e-aede4bb05f97",
         stored="9417~5891b5b522d5df086d0ff0b110fbd9d2",
+        contents="5891b5b522d5df086d0ff0b110fbd9d24fb4fe7163af34d08286a2e846f6be03",
     ),
     history=History((RECORD,)),
     suspect="crashed",

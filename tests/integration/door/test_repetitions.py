@@ -55,6 +55,36 @@ async def test_the_same_key_with_another_body_is_422(door: RunningDoor) -> None:
     assert await door.queued() == 1
 
 
+def _wrapped(boundary: str) -> tuple[bytes, str]:
+    parts = (("body", "The printer is on fire."), ("log", "no paper"))
+    said = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n' for name, text in parts
+    )
+    return f"{said}--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+async def test_a_repetition_under_another_boundary_is_one_at_this_door_and_for_the_fence_if_both_got_through(
+    start: StartDoor, tmp_path: Path
+) -> None:
+    key, messages = _key(), []
+    for boundary, store in (("one", "here"), ("two", "there")):  # two stores, as if the first claim had been lost
+        async with await start(store_url=f"sqlite+aiosqlite:///{tmp_path / store}.db") as door:
+            await soon(door.is_ready)
+            body, content_type = _wrapped(boundary)
+            first = await door.submit_text(body, content_type, Idempotency_Key=key)
+            body, content_type = _wrapped(f"{boundary}-again")
+            again = await door.submit_text(body, content_type, Idempotency_Key=key)
+            assert (first.status, again.status, first.document["id"]) == (202, 202, again.document["id"])
+            assert again.headers["Idempotency-Replayed"] == "true"
+            [message] = await door.take()
+            messages.append(message)
+    one, two = (message.headers["lz-admission"] for message in messages)
+    assert messages[0].body != messages[1].body
+    assert isinstance(one, dict)
+    assert isinstance(two, dict)
+    assert one["contents"] == two["contents"] != ""
+
+
 async def test_an_id_of_the_clients_own_is_one_ticket_and_its_state_is_told(door: RunningDoor) -> None:
     await soon(door.is_ready)
     ticket = {**TICKET, "id": f"mine-{_key()}"}

@@ -62,6 +62,17 @@ def test_copies_of_one_message_run_once_and_the_journal_shows_it(house: House) -
     assert len(house.starts("copied")) == 1
 
 
+def test_a_copy_in_other_bytes_is_a_copy_where_the_door_says_that_it_has_the_same_contents(house: House) -> None:
+    first = admitted("wrapped")
+    assert first.admission is not None
+    same = replace(first, admission=replace(first.admission, contents="5" * 64))
+    put(house, encode(same))
+    house.until("wrapped", "done")
+    put(house, encode(replace(same, body=b"hello, in other bytes")))
+    house.programs.started[0].wait_for_log("copy.dropped ticket=wrapped")
+    assert len(house.starts("wrapped")) == 1
+
+
 def test_an_id_that_is_sent_again_tells_where_its_ticket_stands_now(house: House) -> None:
     first = house.submit("good", "known-by-id", "the same")
     assert first.body["state"] == "accepted"

@@ -51,6 +51,7 @@ admissions = st.builds(
     marked=st.lists(st.sampled_from([rule.value for rule in sorted(SOFT)]), unique=True).map(tuple),
     granted=st.sampled_from(["", "01a22c94-a7b7-7df1-8f8e-aede4bb05f97"]),
     stored=st.sampled_from(["", "t" * 128 + "~" + "0" * 32]),
+    contents=st.sampled_from(["", "0" * 64]),
 )
 envelopes = st.builds(
     Envelope,
