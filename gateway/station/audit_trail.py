@@ -36,8 +36,13 @@ class Entry:
     actor: str
     act: str
     ticket: str
+    """Empty for an act about an operation as a whole."""
     generation: int
     reason: str
+    code: str | None
+    """Of a discard."""
+    operation: str | None
+    """That it was part of."""
 
 
 async def find(store: Store, wanted: Wanted, *, below: int | None = None, limit: int = PAGE) -> Sequence[Entry]:
@@ -69,5 +74,5 @@ async def acts(store: Store) -> list[str]:
 
 
 def _entry(row: Any) -> Entry:
-    names = ("id", "at", "actor", "act", "ticket", "generation", "reason")
+    names = ("id", "at", "actor", "act", "ticket", "generation", "reason", "code", "operation")
     return Entry(**{name: getattr(row, name) for name in names})

@@ -23,6 +23,7 @@ from gateway.station.tables.tickets import runs, tickets
 
 MAX_LISTED: Final = 500
 PREVIEW_BYTES: Final = 16 * 1024
+_ACT: Final = ("at", "generation", "actor", "act", "reason", "code", "operation")
 _SAME_MOMENT: Final = 0.002
 """Seconds; records that travel on an item round their times to milliseconds."""
 
@@ -107,6 +108,10 @@ class Act:
     actor: str
     act: str
     reason: str
+    code: str | None = None
+    """Of a discard."""
+    operation: str | None = None
+    """That it was part of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,10 +185,7 @@ async def find(store: Store, ticket: str) -> Dossier | None:
                 )
                 for alert in sent
             ],
-            acts=[
-                Act(at=act.at, generation=act.generation, actor=act.actor, act=act.act, reason=act.reason)
-                for act in acts
-            ],
+            acts=[Act(**{name: getattr(act, name) for name in _ACT}) for act in acts],
         )
 
 

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gateway.contract.outcomes import CRASHES
 from gateway.station.store import Store
 from gateway.station.tables.items import items
 from gateway.station.tables.refusals import refusal_counts
-from gateway.station.tables.tickets import runs
+from gateway.station.tables.tickets import DIED, runs
 
 MOST_SERIES: Final = 5
 OTHERS: Final = "others"
@@ -60,8 +59,7 @@ async def quarantines(store: Store, span: Span) -> Trend:
 
 async def losses(store: Store, span: Span) -> Trend:
     """Count the runs in which a worker or its holder died, by kind, when they were reported."""
-    died = runs.c.outcome.in_(sorted(CRASHES))
-    return await _count(store, span, runs.c.reported_at, runs.c.kind, sa.func.count(), died)
+    return await _count(store, span, runs.c.reported_at, runs.c.kind, sa.func.count(), DIED)
 
 
 async def refusals(store: Store, span: Span) -> Trend:
@@ -83,7 +81,9 @@ def arranged(span: Span, rows: Sequence[tuple[int, str, int]]) -> Trend:
     return Trend(span=span, series=series)
 
 
-async def _count(store: Store, span: Span, at: Any, name: Any, number: Any, *which: sa.ColumnElement[bool]) -> Trend:
+async def _count(
+    store: Store, span: Span, at: Any, name: Any, number: Any, *which: sa.ColumnElement[bool] | sa.TextClause
+) -> Trend:
     # Whole numbers: databases do not agree on how to cut a fraction off.
     part = ((sa.cast(at, sa.BigInteger) - span.begin) // span.width).label("part")
     query = sa.select(part, name, number).where(at >= span.begin, at < span.end, *which).group_by(part, name)

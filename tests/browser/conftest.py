@@ -5,7 +5,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -14,12 +14,16 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from gateway import api_key
+from gateway.contract.journal import Event, EventName
+from gateway.contract.outcomes import Stamp
+from gateway.contract.topology import Topology
 from gateway.embedded import EmbeddedBroker
 from gateway.station import reviewer_keys
 from gateway.station.identity import Role
 from gateway.station.reviewer_keys import ReviewerKey
+from gateway.station.sender import Sender
 from gateway.station.store import Store
-from tests.integration.station.conftest import Station
+from tests.integration.station.conftest import Producers, Station
 from tests.support import past
 from tests.support.program import ROOT, Programs
 
@@ -142,6 +146,26 @@ def held(station: Station) -> Callable[..., str]:
         return ticket
 
     return take_in
+
+
+async def succeed(station: Station, tickets: Sequence[str]) -> None:
+    """Report for a fleet that the next generation of these tickets has ended well."""
+    sender = Sender((station.broker_url,))
+    producers = Producers(sender=sender, topology=Topology(prefix=station.prefix))
+    events = [
+        Event(
+            event=EventName.FINISHED,
+            at=time.time(),
+            ticket=ticket,
+            kind="canary.test",
+            node="node-1",
+            stamp=Stamp(generation=1, attempt=1, interruptions=0),
+            data={"outcome": "succeeded", "verdict": "ack", "evidence": {}},
+        )
+        for ticket in tickets
+    ]
+    await producers.events(*events)
+    await sender.close()
 
 
 async def _with_a_past(url: str) -> None:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 from playwright.sync_api import Dialog, Page, expect
 
-from tests.browser.conftest import PICTURES, Reviewers, awaited
+from tests.browser.conftest import PICTURES, Reviewers, awaited, succeed
 from tests.integration.station.conftest import Station, waiting
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><b>\u202e\x1b[2J{{7*7}}"
@@ -15,6 +15,8 @@ PAGES = (
     "/",
     "/items",
     "/items/9417",
+    "/operations",
+    "/operations/new?kind=abuse.report&all=yes",
     "/discarded",
     "/refusals?view=groups",
     "/refusals",
@@ -31,7 +33,7 @@ NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hi
 
 def _decide(page: Page, button: str, reason: str) -> None:
     page.get_by_label("Why", exact=True).fill(reason)
-    page.get_by_role("button", name=button).click()
+    page.get_by_role("button", name=button, exact=True).click()
 
 
 def _sent(station: Station, ticket: str) -> list[bytes]:
@@ -86,6 +88,36 @@ def test_the_second_of_two_reviewers_is_told_who_won_and_nothing_of_hers_is_done
     assert _sent(reviewers.station, ticket) == []
     anas.get_by_role("link", name="Discarded").click()
     expect(anas.get_by_role("row").filter(has_text=ticket)).to_contain_text("by Bob")
+
+
+def test_many_are_replayed_after_a_few_have_gone_first_and_ended_well(
+    reviewers: Reviewers, held: Callable[..., str], station: Station
+) -> None:
+    tickets = [held(kind="canary.test") for _ in range(4)]
+    page = reviewers.signed_in("Ana")
+    page.goto(f"{station.url}/items?kind=canary.test")
+    page.get_by_label("Take all of this page").check()
+    page.get_by_role("button", name="Decide about the ticked").click()
+    expect(page.get_by_role("heading", name="Decide about 4 items")).to_be_visible()
+    page.get_by_label("How many go first").fill("2")
+    page.get_by_label("Items a second").fill("100")
+    page.get_by_role("button", name="Count, and show what would be done").click()
+    expect(
+        page.get_by_text("Nothing has been changed yet. It can be done with 4 of 4, 2 of them first.")
+    ).to_be_visible()
+    page.get_by_label("Why").fill("fixed in build 42")
+    page.get_by_role("button", name="Replay 4").click()
+
+    first = page.get_by_role("row").filter(has_text="pending")
+    expect(first).to_have_count(2)
+    expect(page.get_by_role("row").filter(has_text="waiting")).to_have_count(2)
+    gone = [ticket for ticket in tickets if first.filter(has_text=ticket).count()]
+    awaited(succeed(station, gone))
+    expect(page.get_by_role("row").filter(has_text="done")).to_have_count(2)
+    expect(page.get_by_role("row").filter(has_text="pending")).to_have_count(2)
+    expect(page.get_by_text("Every item had its turn.")).to_be_visible()
+    page.goto(f"{station.url}/items/{gone[0]}")
+    expect(page.get_by_text("A replay of generation 0 by Ana")).to_be_visible()
 
 
 def test_hostile_text_is_shown_as_text_wherever_it_came_in(reviewers: Reviewers, held: Callable[..., str]) -> None:

@@ -71,15 +71,24 @@ class Address:
         """Tell whether it asks for less than everything in its state."""
         return bool(self.texts or self.age)
 
-    def query(self) -> str:
-        """Return the address's query, without its place in the list."""
+    @property
+    def offers_held(self) -> bool:
+        """Tell whether what it asks for may be held, so that something can be decided about it."""
+        return ItemState.HELD in STATES[self.state]
+
+    def fields(self) -> dict[str, str]:
+        """Return the names and values of the address's query, without its place in the list."""
         named = {
             "state": "" if self.state == "waiting" else self.state,
             **{name: self.texts.get(name, "") for name in _TEXTS},
             "age": self.age,
             "order": "newest" if self.newest_first else "",
         }
-        return urlencode({name: value for name, value in named.items() if value})
+        return {name: value for name, value in named.items() if value}
+
+    def query(self) -> str:
+        """Return the same as text."""
+        return urlencode(self.fields())
 
     def at(self, *, after: Mark | None = None, before: Mark | None = None) -> str:
         """Return the query of another page of the same list."""

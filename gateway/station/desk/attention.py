@@ -10,15 +10,14 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.station import catalogue, fleet, trends
+from gateway.station import catalogue, fleet
 from gateway.station.catalogue import Selection
 from gateway.station.desk import charts, views
-from gateway.station.desk.parts import STORE, VITALS
+from gateway.station.desk.almanac import DAYS
+from gateway.station.desk.parts import ALMANAC, STORE, VITALS
 from gateway.station.desk.rendering import page
 
 _NEWEST: Final = 8
-_DAYS: Final = 14
-_DAY: Final = 86400
 
 
 def add_routes(app: web.Application) -> None:
@@ -33,8 +32,8 @@ async def _attention(request: web.Request) -> web.StreamResponse:
         catalogue.count(store, Selection()),
         catalogue.find(store, Selection(), limit=1),
         fleet.find(store),
-        trends.quarantines(store, trends.last(now, width=_DAY, parts=_DAYS)),
-        trends.losses(store, trends.last(now, width=_DAY, parts=_DAYS)),
+        request.app[ALMANAC].quarantines.get(),
+        request.app[ALMANAC].losses.get(),
     )
     context = {
         "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, now),
@@ -44,6 +43,6 @@ async def _attention(request: web.Request) -> web.StreamResponse:
             charts.stacked("Quarantined", "items", arrived),
             charts.stacked("Runs lost to a death", "runs", lost),
         ],
-        "days": _DAYS,
+        "days": DAYS,
     }
     return page(request, "attention.html", context)

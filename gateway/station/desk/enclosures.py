@@ -1,4 +1,4 @@
-"""The attachments of an item, read from its body as the door and the workers read them.
+"""An item's body as a ticket with its attachments, read from its body as the door and the workers read them.
 
 Owns the reading for the desk: lenient, off the event loop, and never more than facts and bytes. A name is text to show;
 nothing is opened, decoded or written anywhere. What does not lie in the body is fetched when somebody wants its bytes.
@@ -15,7 +15,7 @@ from gateway.admission import Limits, Mode
 from gateway.contract.references import digest_of
 from gateway.preflight.attachments import Attachment
 from gateway.preflight.inflation import Coding, inflate
-from gateway.preflight.ticket import Submission, parse_ticket
+from gateway.preflight.ticket import Submission, Ticket, parse_ticket
 from gateway.station import dossier
 from gateway.station.dossier import Content, Dossier
 from gateway.station.store import Store
@@ -25,6 +25,12 @@ _MAX_INFLATED = 16 << 20
 
 async def find(store: Store, ticket: str, generation: int) -> Sequence[Attachment]:
     """Return the attachments of an item, none where its body is no ticket; raises KeyError."""
+    found = await read(store, ticket, generation)
+    return () if found is None else found.attachments
+
+
+async def read(store: Store, ticket: str, generation: int) -> Ticket | None:
+    """Return an item's body as the ticket that it is, None where it is none; raises KeyError."""
     content = await dossier.find_content(store, ticket, generation)
     return await asyncio.to_thread(_read, content)
 
@@ -59,7 +65,7 @@ def disposition(name: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def _read(content: Content) -> Sequence[Attachment]:
+def _read(content: Content) -> Ticket | None:
     body = content.body
     coding = Coding.named(content.content_encoding)
     if coding is not None and coding is not Coding.IDENTITY:
@@ -73,5 +79,4 @@ def _read(content: Content) -> Sequence[Attachment]:
         opaque_as_text=True,
         folder=content.stored,
     )
-    ticket = parse_ticket(submission, Limits().softened(Mode.OFF)).ticket
-    return () if ticket is None else ticket.attachments
+    return parse_ticket(submission, Limits().softened(Mode.OFF)).ticket

@@ -14,9 +14,11 @@ from gateway.contract.outcomes import Outcome
 from gateway.depot import ContentLost, DepotDown
 from gateway.settings import StationSettings
 from gateway.station import catalogue, dossier, letterhead, lineage
-from gateway.station.desk import address, enclosures, reveals, timeline, views
+from gateway.station.decided import MEANINGS
+from gateway.station.desk import address, enclosures, given, reveals, timeline, views
+from gateway.station.desk.given import Incomplete
 from gateway.station.desk.guard import needs
-from gateway.station.desk.parts import HOLDER, REVEALS, SETTINGS, STORE, who
+from gateway.station.desk.parts import ALMANAC, HOLDER, REVEALS, SETTINGS, STORE
 from gateway.station.desk.preview import preview
 from gateway.station.desk.rendering import page
 from gateway.station.identity import Role
@@ -25,7 +27,8 @@ from gateway.station.lineage import Descent
 _GENERATION: Final = r"{generation:\d{1,10}}"
 _DONE: Final = {
     "replayed": "It was sent again, and the broker has confirmed it.",
-    "discarded": "It is discarded. Its body and history stay here.",
+    "discarded": "It is discarded. It can be restored for a while; its body and history stay here.",
+    "restored": "It is held again, as it was.",
     "revealed": "That you looked at the body is on record.",
 }
 
@@ -55,7 +58,7 @@ async def _listed(request: web.Request, template: str, asked: address.Address) -
     found, counted, choices = await asyncio.gather(
         catalogue.find(store, selection, newest_first=asked.newest_first, after=asked.after, before=asked.before),
         catalogue.count(store, selection),
-        catalogue.choices(store),
+        request.app[ALMANAC].choices.get(),
     )
     context = {
         "asked": asked,
@@ -79,6 +82,9 @@ async def item_page(request: web.Request, *, status: int = 200, **extra: Any) ->
     context: dict[str, Any] = {
         "found": found,
         "generations": timeline.generations(found, request.app[SETTINGS].item_retention, time.time()),
+        "descents": {one.generation: one for one in await lineage_of(request, ticket)},
+        "codes": MEANINGS,
+        "restorable": views.restorable(found, request.app[SETTINGS].restore_window, time.time()),
         "body": None,
         "hidden": False,
         "attached": [],
@@ -132,15 +138,10 @@ async def _attachment(request: web.Request) -> web.StreamResponse:
 async def _reveal(request: web.Request) -> web.StreamResponse:
     """Put on record that somebody looks at a body, and why; then show it to that person for a while."""
     ticket, generation = request.match_info["ticket"], int(request.match_info["generation"])
-    form = await request.post()
-    reason = str(form.get("reason", "")).strip()
-    try:
-        by = who(request).actor(str(form.get("by", "")))
-    except ValueError as error:
-        return await item_page(request, status=400, trouble=str(error))
-    if not reason:
-        return await item_page(request, status=400, trouble="say why you look at it")
-    if not await reveals.note(request.app[STORE], ticket, generation, by=by, reason=reason):
+    decision = (await given.read(request)).decision()
+    if isinstance(decision, Incomplete):
+        return await item_page(request, status=400, trouble=decision.sentence)
+    if not await reveals.note(request.app[STORE], ticket, generation, by=decision.by, reason=decision.reason):
         raise web.HTTPNotFound(text="There is no such body.")
     request.app[REVEALS].grant(request[HOLDER], ticket, generation)
     raise web.HTTPSeeOther(f"/items/{ticket}?done=revealed#body")
@@ -148,9 +149,14 @@ async def _reveal(request: web.Request) -> web.StreamResponse:
 
 def _named(request: web.Request) -> tuple[str, int]:
     ticket, generation = request.match_info["ticket"], int(request.match_info["generation"])
+    must_be_seen(request, ticket, generation)
+    return ticket, generation
+
+
+def must_be_seen(request: web.Request, ticket: str, generation: int) -> None:
+    """Raise HTTPForbidden unless whoever asks may see this body now."""
     if not may_see(request, ticket, generation):
         raise web.HTTPForbidden(text="Looking at a body is put on record here: ask for it on the item's page.")
-    return ticket, generation
 
 
 async def lineage_of(request: web.Request, ticket: str) -> list[Descent]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.settings import StationSettings
+from gateway.station.desk.almanac import Almanac
 from gateway.station.desk.bulletin import Bulletin
 from gateway.station.desk.doorkeeper import Doorkeeper
 from gateway.station.desk.reveals import Reveals
@@ -25,6 +26,7 @@ DOORKEEPER: Final = web.AppKey("doorkeeper", Doorkeeper)
 SENDER: Final = web.AppKey("sender", Sender)
 REVEALS: Final = web.AppKey("reveals", Reveals)
 BULLETIN: Final = web.AppKey("bulletin", Bulletin)
+ALMANAC: Final = web.AppKey("almanac", Almanac)
 LISTENERS: Final[web.AppKey[set[asyncio.Task[Any]]]] = web.AppKey("listeners", set)
 
 IDENTITY: Final = web.RequestKey("identity", Identity)

@@ -12,8 +12,9 @@ from aiohttp import web
 from gateway.contract import kind_limits, rules
 from gateway.contract.rules import Rule
 from gateway.station import passes, rejections, trends, what_if
-from gateway.station.desk import charts, views
-from gateway.station.desk.parts import STORE, who
+from gateway.station.desk import charts, given, views
+from gateway.station.desk.given import Incomplete
+from gateway.station.desk.parts import STORE
 from gateway.station.desk.rendering import page
 from gateway.station.passes import Given, NotGiven
 from gateway.station.rejections import Selection
@@ -69,15 +70,10 @@ async def _page(request: web.Request, *, status: int = 200, **extra: Any) -> web
 
 
 async def _admit(request: web.Request) -> web.StreamResponse:
-    form, refused = await request.post(), request.match_info["request"]
-    reason = str(form.get("reason", "")).strip()
-    try:
-        by = who(request).actor(str(form.get("by", "")))
-        if not reason:
-            raise ValueError("say why it may come in")
-    except ValueError as error:
-        return await _page(request, status=400, trouble=str(error))
-    match await passes.give(request.app[STORE], refused, by=by, reason=reason):
+    refused, decision = request.match_info["request"], (await given.read(request)).decision()
+    if isinstance(decision, Incomplete):
+        return await _page(request, status=400, trouble=decision.sentence)
+    match await passes.give(request.app[STORE], refused, by=decision.by, reason=decision.reason):
         case Given(granted=granted):
             raise web.HTTPSeeOther(f"/refusals?admitted={granted.id}")
         case NotGiven(sentence=sentence):

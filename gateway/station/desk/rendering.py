@@ -14,6 +14,7 @@ from gateway.station.desk.parts import DOORKEEPER, HOLDER, IDENTITY
 NAV: Final = (
     ("Attention", "/"),
     ("Items", "/items"),
+    ("Operations", "/operations"),
     ("Discarded", "/discarded"),
     ("Refusals", "/refusals"),
     ("Fleet", "/fleet"),
@@ -30,6 +31,7 @@ def page(request: web.Request, template: str, context: Mapping[str, Any], *, sta
         "nav": NAV,
         "place": _place(request.path),
         "live": False,
+        "moving": False,
     }
     return aiohttp_jinja2.render_template(template, request, {**common, **context}, status=status)
 

@@ -19,18 +19,21 @@ from gateway.station.desk import (
     audit_pages,
     deciding,
     documents_api,
+    edit_pages,
     fleet_page,
     health,
     item_pages,
     live,
+    operation_pages,
     refusal_pages,
     sign_in,
     views,
 )
+from gateway.station.desk.almanac import Almanac
 from gateway.station.desk.bulletin import Bulletin
 from gateway.station.desk.doorkeeper import Doorkeeper
 from gateway.station.desk.guard import add_headers, guarded
-from gateway.station.desk.parts import BULLETIN, DOORKEEPER, NAMES, REVEALS, SENDER, SETTINGS, STORE, VITALS
+from gateway.station.desk.parts import ALMANAC, BULLETIN, DOORKEEPER, NAMES, REVEALS, SENDER, SETTINGS, STORE, VITALS
 from gateway.station.desk.preview import visible
 from gateway.station.desk.reveals import Reveals
 from gateway.station.sender import Sender
@@ -53,6 +56,7 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
     app[SENDER] = Sender(settings.broker_url)
     app[REVEALS] = Reveals()
     app[BULLETIN] = Bulletin(store)
+    app[ALMANAC] = Almanac(store)
     app.on_cleanup.append(_close)
     reached_as = urlsplit(settings.desk_link).hostname or ""
     app[NAMES] = frozenset({"localhost", "127.0.0.1", "::1", settings.desk.host, reached_as})
@@ -73,6 +77,8 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
         attention,
         item_pages,
         deciding,
+        edit_pages,
+        operation_pages,
         refusal_pages,
         fleet_page,
         audit_pages,

@@ -13,7 +13,9 @@ from gateway.preflight.attachments import Attachment
 from gateway.station import wording
 from gateway.station.catalogue import Counted, Entry, Page
 from gateway.station.desk.address import Address
+from gateway.station.dossier import Dossier
 from gateway.station.fleet import NodeState
+from gateway.station.holding import ItemState
 from gateway.station.rejections import Outlook, Refusal
 
 _CALM_STATES: Final = frozenset({"closed", "lifted", "watching"})
@@ -151,6 +153,15 @@ def outlook(found: Sequence[Outlook]) -> dict[str, Any]:
     """Return what would have become of refusals, with the sums."""
     names = ("passes", "refused", "unknown")
     return {"rows": found, **{name: sum(getattr(one, name) for one in found) for name in names}}
+
+
+def restorable(found: Dossier, window: float, now: float) -> float | None:
+    """Return until when a reviewer may hold again what was discarded (Unix seconds); None when that cannot be."""
+    newest = found.items[0] if found.items else None
+    if newest is None or newest.state is not ItemState.DISCARDED or newest.removed_at is not None:
+        return None
+    until = (newest.decided_at or 0.0) + window
+    return until if until > now else None
 
 
 def headers(table: Mapping[str, Any]) -> list[tuple[str, str]]:

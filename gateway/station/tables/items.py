@@ -39,6 +39,9 @@ items: Final = Table(
     Column("removed_bytes", BigInteger),
     Column("decision_code", Text),
     Index("items_by_state", "state", "arrived_at"),
+    Index("items_by_kind", "state", "kind", "arrived_at"),
+    Index("items_by_reason", "state", "reason", "arrived_at"),
+    Index("items_by_arrival", "arrived_at", "kind"),
     Index("items_by_removal", "removed_at", "decided_at"),
 )
 """What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which

@@ -2,9 +2,12 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, Table, Text, text
 
 from gateway.station.tables.metadata import metadata
+
+DIED: Final = text("outcome IN ('crashed', 'lost', 'memory')")
+"""A run in which a worker or its holder died, as the index over these has it."""
 
 tickets: Final = Table(
     "tickets",
@@ -22,6 +25,7 @@ tickets: Final = Table(
     Column("detail", Text),
     Column("updated_at", Float, nullable=False),
     Index("tickets_by_state", "state"),
+    Index("tickets_by_client", "client", "ticket"),
     Index("tickets_by_age", "updated_at"),
 )
 """Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below."""
@@ -46,5 +50,7 @@ runs: Final = Table(
     Column("evidence", Text, nullable=False),
     Column("event_id", Text),
     Column("reported_at", Float, nullable=False),
+    # Only of the few that ended in a death: what is common costs no upkeep.
+    Index("runs_lost", "reported_at", "kind", sqlite_where=DIED, postgresql_where=DIED),
 )
 """How each licensed start ended. `trust` orders reports of one start: what its node saw beats what was inferred."""

@@ -1,5 +1,6 @@
 """Lists of items: every selection, page by page, on both stores, and nothing read that is not shown."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from gateway.contract.outcomes import Outcome
+from gateway.contract.outcomes import CRASHES, Outcome
 from gateway.station import audit_trail, catalogue, decisions, letterhead, trends
 from gateway.station.audit_trail import Wanted
 from gateway.station.catalogue import Counted, Selection
@@ -17,6 +18,7 @@ from gateway.station.decided import Decision
 from gateway.station.desk.bulletin import Bulletin
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
+from gateway.station.tables.tickets import DIED
 from gateway.station.trends import Trend, last
 from tests.support import past
 
@@ -102,6 +104,10 @@ async def test_trends_count_into_equal_parts_and_gather_what_is_rare(store: Stor
     await past.refuse(store, NOW, number=9)
     refused = await trends.refusals(store, last(NOW, width=3600, parts=24))
     assert (refused.total, len(refused.series)) == (9, 3)
+
+
+def test_the_index_of_deaths_means_what_the_contract_calls_a_crash() -> None:
+    assert re.findall(r"'(\w+)'", str(DIED)) == sorted(CRASHES)
 
 
 def test_parts_that_lie_outside_of_the_span_count_for_nothing() -> None:

@@ -2,6 +2,20 @@
 "use strict";
 
 (() => {
+  // Ticks all rows of a page; without a script people tick them one by one, or take all that match.
+  const offerAll = () => {
+    const place = document.querySelector("[data-pick-all]");
+    if (!place) return;
+    const all = document.createElement("input");
+    all.type = "checkbox";
+    all.ariaLabel = "Take all of this page";
+    all.addEventListener("change", () => {
+      for (const one of document.querySelectorAll("td.pick input")) one.checked = all.checked;
+    });
+    place.replaceChildren(all);
+  };
+  offerAll();
+
   const main = document.querySelector("main[data-live]");
   const news = document.getElementById("news");
   if (!main || !news || !window.EventSource) return;
@@ -22,7 +36,11 @@
       const answer = await fetch(location.href, { credentials: "same-origin" });
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main[data-live]");
-      if (fresh) main.replaceChildren(...fresh.childNodes);
+      if (fresh) {
+        main.replaceChildren(...fresh.childNodes);
+        main.toggleAttribute("data-moving", fresh.hasAttribute("data-moving"));
+        offerAll();
+      }
       news.replaceChildren();
     } finally {
       fetching = false;
@@ -43,6 +61,8 @@
     shown = event.data;
     document.documentElement.dataset.edition = shown;
   });
+  // What is under way changes more often than there is news of it.
+  setInterval(() => main.hasAttribute("data-moving") && !busy() && renew(), 3000);
   // A browser has six connections for each host; a page that nobody looks at needs none.
   addEventListener("pagehide", () => source.close());
 })();
