@@ -119,7 +119,9 @@ def _impossible(found: Any, facts: Mapping[str, Any]) -> str | None:
 async def _refusal(transaction: AsyncConnection, request: str) -> Any:
     joined = refusals.outerjoin(refusal_facts, refusal_facts.c.refusal == refusals.c.id)
     query = sa.select(refusals, refusal_facts.c.facts).select_from(joined).where(refusals.c.ticket == request)
-    return (await transaction.execute(query.order_by(refusals.c.at.desc()).limit(1))).one_or_none()
+    # Locked, so that of two who let it in at once the second one sees the first one's pass.
+    query = query.order_by(refusals.c.at.desc()).limit(1).with_for_update(of=refusals)
+    return (await transaction.execute(query)).one_or_none()
 
 
 async def _live(transaction: AsyncConnection, now: float, *which: sa.ColumnElement[bool]) -> list[Pass]:

@@ -1,5 +1,6 @@
 """Refusals on record: found, grouped, judged under other limits, and let in anyway by a pass, in either store."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -132,6 +133,16 @@ async def test_what_could_not_come_in_gets_no_pass(store: Store, event: Event, w
         sentence="no refusal of a request 'x' is on record"
     )
     assert await passes.live(store, 0.0) == []
+
+
+async def test_of_two_who_let_the_same_in_at_once_one_gives_a_pass_and_the_other_hears_of_it(store: Store) -> None:
+    await _filled(store)
+    names = ("eva", "max", "kim", "lou")
+    answers = await asyncio.gather(*(passes.give(store, "r1", by=name, reason="mine") for name in names))
+    (given,) = [answer for answer in answers if isinstance(answer, Given)]
+    others = [answer for answer in answers if isinstance(answer, NotGiven)]
+    assert len(others) == 3
+    assert all(f"given by {given.granted.by}" in other.sentence for other in others)
 
 
 async def test_that_a_pass_was_used_is_in_the_tickets_history_once_however_often_it_is_told(store: Store) -> None:
