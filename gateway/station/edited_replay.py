@@ -4,7 +4,7 @@ Owns the order: the edit is applied to the item that the reviewer saw, the door'
 passes them is begun as a replay. The item keeps its own body.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -65,6 +65,8 @@ async def prepare(
     found = await checks.check(submission, client=str(measured.get("client") or ""))
     if isinstance(found, Fails):
         return Refused(generation=row.generation, fails=found, difference=changed)
+    # To the fence it stays the ticket that it was: a late copy of an earlier generation is a copy, not another ticket.
+    found = replace(found, contents=str(measured.get("contents") or row.digest))
     change = Change(body=edited.body, content_type=edited.content_type, admission=found, difference=changed)
     return Plan(lane=lane, change=change, generation=row.generation, limit=limit)
 
