@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks import client
 from benchmarks.house import House
-from benchmarks.programs import ROOT, Program
+from benchmarks.programs import ROOT, Program, family
 from benchmarks.scale import Scale
 from benchmarks.waiting import BenchmarkFailed
 
@@ -107,8 +107,8 @@ def _assault(house: House, options: tuple[str, ...], *, count: int) -> Counter[s
 
 
 def _resident(door: Program) -> int:
-    size: int = psutil.Process(door.pid).memory_info().rss
-    return size
+    """Bytes of the door and its examiner, without what they share."""
+    return sum(int(psutil.Process(pid).memory_full_info().pss) for pid in family(door.pid))
 
 
 def _lag(house: House) -> dict[float, int]:

@@ -8,9 +8,10 @@ import re
 from typing import Final
 
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.abc import AbstractChannel as UnderlayChannel
+from aiormq.exceptions import ChannelInvalidStateError, ChannelNotFoundEntity, ChannelPreconditionFailed
 
-from gateway.contract.topology import Queue, Topology
+from gateway.contract.topology import Topology
 
 RPC_SECONDS: Final = 30.0
 
@@ -33,11 +34,37 @@ async def open_channel(
 
 async def declare(connection: AbstractConnection, topology: Topology) -> bool:
     """Declare everything; returns True when a queue is new. Raises TopologyConflict naming queue and argument."""
-    new = False
-    for queue in topology.queues():
-        new = not await _exists(connection, queue) or new
+    new = await _lacks(connection, topology)
     channel = await open_channel(connection)
-    raw = await channel.get_underlay_channel()
+    try:
+        await _declare_unasked(await channel.get_underlay_channel(), topology)
+    except (ChannelPreconditionFailed, ChannelInvalidStateError):
+        # Something differs, and a channel may be closed before anybody hears why: asked one by one, it says so.
+        channel = await open_channel(connection)
+        await _declare_one_by_one(await channel.get_underlay_channel(), topology)
+    await channel.close()
+    return new
+
+
+async def _declare_unasked(raw: UnderlayChannel, topology: Topology) -> None:
+    """Declare everything, and wait for the answers about queues only: two thirds of the round trips are saved."""
+    patience: Final = RPC_SECONDS
+    for exchange in topology.exchanges():
+        await raw.exchange_declare(
+            exchange.name, exchange_type=exchange.type, durable=True, nowait=True, timeout=patience
+        )
+    for queue in topology.queues():
+        await raw.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments), timeout=patience)
+    for binding in topology.bindings():
+        if binding.to_exchange:
+            await raw.exchange_bind(binding.destination, binding.source, binding.key, nowait=True, timeout=patience)
+        else:
+            await raw.queue_bind(binding.destination, binding.source, binding.key, nowait=True, timeout=patience)
+    # The broker works in order: with this answer, all that was unasked is done.
+    await raw.queue_declare(topology.queues()[0].name, passive=True, timeout=patience)
+
+
+async def _declare_one_by_one(raw: UnderlayChannel, topology: Topology) -> None:
     name = ""
     try:
         for exchange in topology.exchanges():
@@ -55,16 +82,16 @@ async def declare(connection: AbstractConnection, topology: Topology) -> bool:
         raise TopologyConflict(
             f"{name}: {difference}; delete it when empty, or use another LAZARETTO_PREFIX"
         ) from error
-    await channel.close()
-    return new
 
 
-async def _exists(connection: AbstractConnection, queue: Queue) -> bool:
+async def _lacks(connection: AbstractConnection, topology: Topology) -> bool:
+    """Tell whether a queue is not there, and will be new."""
     channel = await open_channel(connection)
     raw = await channel.get_underlay_channel()
-    try:
-        await raw.queue_declare(queue.name, passive=True, timeout=RPC_SECONDS)
-    except ChannelNotFoundEntity:
-        return False
+    for queue in topology.queues():
+        try:
+            await raw.queue_declare(queue.name, passive=True, timeout=RPC_SECONDS)
+        except ChannelNotFoundEntity:  # which ends the channel
+            return True
     await channel.close()
-    return True
+    return False

@@ -22,6 +22,7 @@ from gateway.contract import logs
 from gateway.door import Door
 from gateway.membership import Membership
 from gateway.open_connections import OpenConnections
+from gateway.ordinary import STRICT_TRANSPORT, OrdinaryTickets
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
 from gateway.serving import answer_always
@@ -63,7 +64,7 @@ def application(door: Door) -> web.Application:
 
 
 async def _insist_on_tls(_: web.Request, answer: web.StreamResponse) -> None:
-    answer.headers["Strict-Transport-Security"] = "max-age=31536000"
+    answer.headers["Strict-Transport-Security"] = STRICT_TRANSPORT
 
 
 @asynccontextmanager
@@ -77,7 +78,7 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
     if most < door.settings.max_connections:
         logs.event(log, "connections_limited", logging.WARNING, most=most, hint="ulimit -n, LimitNOFILE")
     connections = OpenConnections(most, door.metrics, asyncio.get_running_loop().time)
-    runner = Runner(application(door), connections, shutdown_timeout=shutdown)
+    runner = Runner(application(door), connections, OrdinaryTickets(door).take, shutdown_timeout=shutdown)
     await runner.setup()
     try:
         context = None if door.certificate is None else door.certificate.context

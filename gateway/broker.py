@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
+from aiormq.abc import AbstractChannel as UnderlayChannel
 from aiormq.exceptions import (
     AMQPError,
     ChannelInvalidStateError,
@@ -23,7 +24,7 @@ from aiormq.exceptions import (
 )
 from yarl import URL
 
-from gateway.contract.topology import Queue, Topology
+from gateway.contract.topology import Topology
 
 HEARTBEAT: Final = 10
 """Seconds; a half-open link is noticed after three of them (the client's default would take three minutes)."""
@@ -152,9 +153,40 @@ async def declare(connection: AbstractConnection, topology: Topology) -> frozens
     A new quorum queue must settle before its confirms are trusted: a broker killed within moments of the declare has
     lost confirmed messages. Raises TopologyConflict, or one of `LOST`.
     """
-    new = frozenset([queue.name for queue in topology.queues() if not await _exists(connection, queue)])
+    new = await _missing(connection, topology)
     channel = await open_channel(connection)
-    underlay = await channel.get_underlay_channel()
+    try:
+        await _declare_unasked(await channel.get_underlay_channel(), topology)
+    except ChannelPreconditionFailed as error:
+        raise TopologyConflict(_conflict(str(error))) from error
+    except ChannelInvalidStateError:
+        # Something unasked closed the channel before anybody heard why: asked one by one, it says so.
+        channel = await open_channel(connection)
+        await _declare_one_by_one(await channel.get_underlay_channel(), topology)
+    await within(channel.close(), CALL_DEADLINE)
+    return new
+
+
+async def _declare_unasked(underlay: UnderlayChannel, topology: Topology) -> None:
+    """Declare everything, and wait for the answers about queues only: two thirds of the round trips are saved."""
+    for exchange in topology.exchanges():
+        await within(
+            underlay.exchange_declare(exchange.name, exchange_type=exchange.type, durable=True, nowait=True),
+            CALL_DEADLINE,
+        )
+    for queue in topology.queues():
+        await within(underlay.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments)), CALL_DEADLINE)
+    for binding in topology.bindings():
+        if binding.to_exchange:
+            bound = underlay.exchange_bind(binding.destination, binding.source, routing_key=binding.key, nowait=True)
+        else:
+            bound = underlay.queue_bind(binding.destination, binding.source, routing_key=binding.key, nowait=True)
+        await within(bound, CALL_DEADLINE)
+    # The broker works in order: with this answer, all that was unasked is done.
+    await within(underlay.queue_declare(topology.queues()[0].name, passive=True), CALL_DEADLINE)
+
+
+async def _declare_one_by_one(underlay: UnderlayChannel, topology: Topology) -> None:
     try:
         for exchange in topology.exchanges():
             await within(
@@ -169,8 +201,6 @@ async def declare(connection: AbstractConnection, topology: Topology) -> frozens
             await within(bind(binding.destination, binding.source, routing_key=binding.key), CALL_DEADLINE)
     except ChannelPreconditionFailed as error:
         raise TopologyConflict(_conflict(str(error))) from error
-    await within(channel.close(), CALL_DEADLINE)
-    return new
 
 
 async def prove_size(urls: Sequence[str], size: int, *, name: str) -> bool:
@@ -227,15 +257,18 @@ async def within(call: Awaitable[_Answer], deadline: float) -> _Answer:
     return calling.result()
 
 
-async def _exists(connection: AbstractConnection, queue: Queue) -> bool:
-    # A passive declare of what is not there closes its channel, so each one has a channel to lose.
+async def _missing(connection: AbstractConnection, topology: Topology) -> frozenset[str]:
+    """Return the names of queues that do not exist."""
+    missing = []
     channel = await open_channel(connection)
-    try:
-        await depths(channel, [queue.name])
-    except ChannelNotFoundEntity:
-        return False
+    for queue in topology.queues():
+        try:
+            await depths(channel, [queue.name])
+        except ChannelNotFoundEntity:  # which ends the channel
+            missing.append(queue.name)
+            channel = await open_channel(connection)
     await within(channel.close(), CALL_DEADLINE)
-    return True
+    return frozenset(missing)
 
 
 def _conflict(text: str) -> str:

@@ -6,8 +6,10 @@ other than one `chunked`, heads without an end, framing without content. Knows n
 
 import asyncio
 import itertools
+import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -44,11 +46,23 @@ _MOST_TURNED_AWAY: Final = 64
 _VERSIONS: Final = frozenset({HttpVersion10, HttpVersion11})
 
 
+Take = Callable[[RawRequestMessage, StreamReader, Callable[[bytes], None], Callable[[], str]], bool]
+"""Takes a request, its body, what sends its answer, and what tells its peer's address; tells whether it was taken."""
+
+
+def _take_none(*_: object) -> bool:
+    return False
+
+
 class Runner(web.AppRunner):
     """Runs the application with limits of our own, and connections that answer in our own words."""
 
-    def __init__(self, app: web.Application, connections: OpenConnections, *, shutdown_timeout: float) -> None:
+    def __init__(
+        self, app: web.Application, connections: OpenConnections, take: Take = _take_none, *, shutdown_timeout: float
+    ) -> None:
+        """`take` is asked first for each request that comes while nothing else is under way on its connection."""
         self._open = connections
+        self._take = take
         self._limits: dict[str, Any] = {
             "max_line_size": MAX_LINE,
             "max_field_size": MAX_LINE,
@@ -64,6 +78,7 @@ class Runner(web.AppRunner):
         server = await super()._make_server()
         return _Server(
             self._open,
+            self._take,
             server.request_handler,
             request_factory=server.request_factory,
             handler_cancellation=False,
@@ -73,9 +88,10 @@ class Runner(web.AppRunner):
 
 
 class _Server(web.Server):
-    def __init__(self, connections: OpenConnections, *handler: Any, **options: Any) -> None:
+    def __init__(self, connections: OpenConnections, take: Take, *handler: Any, **options: Any) -> None:
         super().__init__(*handler, **options)
         self._open = connections
+        self._take = take
         self._turned_away: set[TurnedAway] = set()
 
     def __call__(self) -> RequestHandler:
@@ -83,15 +99,18 @@ class _Server(web.Server):
         if not self._open.admit():
             # The loop takes any protocol.
             return TurnedAway(self._turned_away, _MOST_TURNED_AWAY)  # type: ignore[return-value]
-        return _Connection(self, self._open, loop=self._loop, **self._kwargs)
+        return _Connection(self, self._open, self._take, loop=self._loop, **self._kwargs)
 
 
 class _Connection(RequestHandler):
     """aiohttp's connection, which no longer takes what is ambiguous, and whose one plain-text answer is replaced."""
 
-    def __init__(self, manager: web.Server, connections: OpenConnections, **options: Any) -> None:
+    def __init__(self, manager: web.Server, connections: OpenConnections, take: Take, **options: Any) -> None:
         super().__init__(manager, **options)
         self._open = connections
+        self._take = take
+        self._resting: tuple[asyncio.Future[None], RawRequestMessage] | None = None
+        """What aiohttp waits with for its next request, while this one is answered without it."""
         self._body: StreamReader = EMPTY_PAYLOAD
         """Of the request that came last."""
         self._body_wire = 0
@@ -138,7 +157,15 @@ class _Connection(RequestHandler):
             return
         reading_head = self._body.is_eof()
         queued = len(self._messages)
-        super().data_received(data)
+        waiter = self._waiter
+        is_idle = waiter is not None and not waiter.done() and not queued
+        if is_idle:
+            self._waiter = None  # aiohttp is told of no request before it was looked at
+        try:
+            super().data_received(data)
+        except BaseException:
+            self._waiter = waiter
+            raise
         if self._upgraded:
             # No other protocol is spoken here, and what follows would be parsed past `_look_at`: it is never read.
             self._message_tail, self._close = b"", True
@@ -154,6 +181,66 @@ class _Connection(RequestHandler):
             self._body_wire += len(data)
             if self._body_wire > FRAMING_ALLOWANCE + (1 + FRAMING_SHARE) * self._body.total_bytes:
                 self._break("the framing of the body is larger than its content")
+        if waiter is not None and is_idle:
+            self._take_or_wake(waiter)
+
+    def _take_or_wake(self, waiter: asyncio.Future[None]) -> None:
+        """Have what has come answered on the short way, or let aiohttp know of it."""
+        self._waiter = waiter
+        if len(self._messages) == 1 and not waiter.done() and self._takes_short_way(waiter):
+            return
+        if self._messages and not waiter.done():
+            waiter.set_result(None)
+
+    def _takes_short_way(self, waiter: asyncio.Future[None]) -> bool:
+        """Tell whether the one request that has come is answered without aiohttp."""
+        message, payload = self._messages[0]
+        if isinstance(message, _ErrInfo) or self._close or self._force_close or self._upgraded or self._paused:
+            return False
+        if self._manager is None or self._parser is None:
+            return False
+        self._messages.popleft()
+        # As if a request of its own were under way: it waits with the next one, and at the end for this one.
+        self._waiter, self._resting = None, (waiter, message)
+        self._request_in_progress = True
+        try:
+            taken = self._take(message, payload, partial(self._answer, message), self._address)
+        except Exception as error:  # noqa: BLE001 - nothing is published by then, and the long way tells what is wrong
+            logs.event(log, "short_way_failed", logging.ERROR, error=error)
+            log.exception("short_way_trace")
+            taken = False
+        if taken:
+            self._parser.message_consumed()
+            self._manager.requests_count += 1
+            return True
+        self._messages.appendleft((message, payload))
+        self._waiter, self._resting = waiter, None
+        self._request_in_progress = False
+        return False
+
+    def _answer(self, message: RawRequestMessage, whole: bytes) -> None:
+        """Send the answer to the request on the short way, and let aiohttp wait for the next."""
+        if self._resting is None or self._resting[1] is not message:
+            return
+        (waiter, _), self._resting = self._resting, None
+        self._request_in_progress = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(whole)
+        if self._handler_waiter is not None and not self._handler_waiter.done():
+            self._handler_waiter.set_result(None)
+        if self._close or self._force_close:
+            waiter.cancel()  # as closing does to one that it sees
+            return
+        self._waiter = waiter
+        if self._messages:
+            waiter.set_result(None)
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+
+    def _address(self) -> str:
+        peer = self.peername
+        return str(peer[0]) if isinstance(peer, tuple) else peer or ""
 
     def _look_at(self, queued: int) -> None:
         """Take in the messages that have just been parsed, up to the first that is no request of one meaning."""

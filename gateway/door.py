@@ -131,7 +131,7 @@ class Door:
                 logs.event(log, "largest_message_unproven", logging.WARNING, bytes=largest)
         except broker.LOST as error:
             logs.event(log, "largest_message_unproven", logging.WARNING, bytes=largest, error=error)
-        pulse = Pulse(self.metrics.loop_lag)
+        pulse = Pulse(self.metrics.loop_lag, self._show)
         stored = (self.states, self.repetitions, self.passes)
         own = (self.reloader, self._presence, pulse, self.examiner)
         parts = (self.watch, self.publisher, self.reporter, *stored, self.waits, *own)
@@ -151,6 +151,7 @@ class Door:
 
     def exposition(self) -> bytes:
         """Return the figures of the whole door, in Prometheus' text format."""
+        self._show()
         if self.member is None:
             return self.metrics.exposition()
         return self.member.figures.exposition(self.member.standing.pids())
@@ -187,6 +188,9 @@ class Door:
             logs.event(log, "left_unclosed", logging.WARNING, part=ending.get_name())
             ending.cancel()
         await asyncio.gather(*endings, return_exceptions=True)
+
+    def _show(self) -> None:
+        self.metrics.inflight_publishes.set(self.publisher.inflight)
 
     async def _stop_background(self) -> None:
         for task in self._background:

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from aio_pika.abc import AbstractConnection
@@ -20,7 +21,7 @@ from gateway.confirm_channel import ConfirmChannel
 from gateway.contract import logs
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
-from gateway.fate import Fate
+from gateway.fate import Ended, Fate
 from gateway.metrics import Metrics
 
 log = logging.getLogger("gateway.publisher")
@@ -62,7 +63,7 @@ class Publisher:
         self._unroutable = unroutable
         self._channels: dict[Purpose, ConfirmChannel] = {}
         self._opened: tuple[ConfirmChannel, ...] = ()
-        self._sending: set[asyncio.Future[Fate]] = set()
+        self._sending: set[_Sending] = set()
         """What waits for its confirm, also when nobody waits for it any more."""
         self._idle = asyncio.Event()
         self._idle.set()
@@ -71,6 +72,11 @@ class Publisher:
         self._stalled = False
         self._progress_at = 0.0
         self._given_up = False
+
+    @property
+    def inflight(self) -> int:
+        """How many publishes wait for their confirm."""
+        return len(self._sending)
 
     def obstacle(self) -> Fate | None:
         """Return why a publish would fail right now, or None."""
@@ -91,17 +97,39 @@ class Publisher:
         deadline: float,
         confirmed: Callable[[], None] = lambda: None,
     ) -> Fate:
-        """Publish and return the message's fate within `deadline` seconds; raises nothing.
+        """Publish and return the message's fate within `deadline` seconds, as `send` tells it; raises nothing."""
+        answer: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
+        told = partial(_tell, answer)
+        self.send(wire, route, told, purpose=purpose, deadline=deadline, confirmed=confirmed)
+        return await answer
+
+    def send(
+        self,
+        wire: Wire,
+        route: Route,
+        told: Ended,
+        *,
+        purpose: Purpose,
+        deadline: float,
+        confirmed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Publish and have the message's fate told, once and within `deadline` seconds: perhaps at once.
 
         `confirmed` is called when the confirm comes, even when nobody waits for it any more: after a broker's alarm a
-        publish may be stored long after its deadline.
+        publish may be stored long after its deadline. It is called before the fate is told.
         """
         fate = Fate.TIMED_OUT if self._given_up else self.obstacle()
-        if fate is None:
-            fate = await self._send(wire, route, purpose, deadline, confirmed)
-        if fate is not Fate.CONFIRMED:
-            self._metrics.publish_failures.labels(reason=fate).inc()
-        return fate
+        if fate is not None:
+            self._fail(fate, told)
+            return
+        loop = asyncio.get_running_loop()
+        sending = _Sending(told, confirmed, size=len(wire.body), started=loop.time())
+        self._sending.add(sending)
+        self._idle.clear()
+        self._sending_bytes += sending.size
+        # Ends the wait alone: nothing is cancelled, for the message may be with the broker by now.
+        sending.patience = loop.call_later(deadline, self._tell, sending, Fate.TIMED_OUT)
+        self._channels[purpose].publish(wire, route, partial(self._ended, sending))
 
     async def run(self) -> None:
         """Stay connected until cancelled: connect, serve until the first loss, start over."""
@@ -130,8 +158,8 @@ class Publisher:
     def give_up(self) -> None:
         """End every wait for a confirm now, as timed out, and begin no other: whoever waits needs an answer in time."""
         self._given_up = True
-        for sending in self._sending:
-            _tell(sending, Fate.TIMED_OUT)
+        for sending in tuple(self._sending):
+            self._tell(sending, Fate.TIMED_OUT)
 
     async def settled(self) -> None:
         """Return when no publish waits for its confirm any more."""
@@ -206,39 +234,48 @@ class Publisher:
             self._metrics.blocked.set(int(now))
             logs.event(log, "broker_blocked" if now else "broker_unblocked", logging.WARNING)
 
-    async def _send(
-        self, wire: Wire, route: Route, purpose: Purpose, deadline: float, confirmed: Callable[[], None]
-    ) -> Fate:
-        loop = asyncio.get_running_loop()
-        sending: asyncio.Future[Fate] = loop.create_future()
-        size = len(wire.body)
-        started = loop.time()
+    def _ended(self, sending: "_Sending", fate: Fate) -> None:
+        """Take note of what became of a publish, whether or not somebody still waits for it."""
+        self._sending.discard(sending)
+        self._sending_bytes -= sending.size
+        if fate is Fate.CONFIRMED:
+            self._progress_at = time.monotonic()
+            self._metrics.confirm_seconds.observe(asyncio.get_running_loop().time() - sending.started)
+            sending.confirmed()
+        elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
+            self._unroutable()
+        self._tell(sending, fate)
+        if not self._sending:
+            self._idle.set()
 
-        def ended(fate: Fate) -> None:
-            self._sending.discard(sending)
-            self._sending_bytes -= size
-            self._metrics.inflight_publishes.set(len(self._sending))
-            if fate is Fate.CONFIRMED:
-                self._progress_at = time.monotonic()
-                self._metrics.confirm_seconds.observe(loop.time() - started)
-                confirmed()
-            elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
-                self._unroutable()
-            _tell(sending, fate)
-            if not self._sending:
-                self._idle.set()
+    def _tell(self, sending: "_Sending", fate: Fate) -> None:
+        told, sending.told = sending.told, None
+        if told is None:
+            return
+        if sending.patience is not None:
+            sending.patience.cancel()
+        if fate is Fate.CONFIRMED:
+            told(fate)
+        else:
+            self._fail(fate, told)
 
-        self._sending.add(sending)
-        self._idle.clear()
-        self._sending_bytes += size
-        self._metrics.inflight_publishes.set(len(self._sending))
-        self._channels[purpose].publish(wire, route, ended)
-        # Ends the wait alone: nothing is cancelled, for the message may be with the broker by now.
-        patience = loop.call_later(deadline, _tell, sending, Fate.TIMED_OUT)
-        try:
-            return await sending
-        finally:
-            patience.cancel()
+    def _fail(self, fate: Fate, told: Ended) -> None:
+        self._metrics.publish_failures.labels(reason=fate).inc()
+        told(fate)
+
+
+class _Sending:
+    """One publish that waits for its confirm."""
+
+    __slots__ = ("confirmed", "patience", "size", "started", "told")
+
+    def __init__(self, told: Ended, confirmed: Callable[[], None], *, size: int, started: float) -> None:
+        self.told: Ended | None = told
+        """Who waits for the fate; None once it was told."""
+        self.confirmed = confirmed
+        self.size = size
+        self.started = started
+        self.patience: asyncio.TimerHandle | None = None
 
 
 def _tell(answer: asyncio.Future[Fate], fate: Fate) -> None:

@@ -32,16 +32,27 @@ class Room:
     @contextlib.contextmanager
     def place(self) -> Iterator["Place"]:
         """Let one request in; what it holds is given back when it leaves."""
-        place = Place(self)
-        self.requests += 1
-        self._empty.clear()
+        place = self.enter()
         try:
             yield place
         finally:
-            self.change(-place.held, unfinished=-place.unfinished)
-            self.requests -= 1
-            if self.requests == 0:
-                self._empty.set()
+            self.leave(place)
+
+    def enter(self) -> "Place":
+        """Let one request in, for whom `leave` is certain to be called."""
+        self.requests += 1
+        self._empty.clear()
+        return Place(self)
+
+    def leave(self, place: "Place") -> None:
+        """Let it go, and what it holds; once is enough."""
+        if not place.inside:
+            return
+        place.inside = False
+        self.change(-place.held, unfinished=-place.unfinished)
+        self.requests -= 1
+        if self.requests == 0:
+            self._empty.set()
 
     def fits(self, more: int, *, unfinished: bool) -> bool:
         """Tell whether `more` bytes fit, which may or may not belong to a body whose end has not come."""
@@ -65,6 +76,7 @@ class Place:
 
     def __init__(self, room: Room) -> None:
         self._room = room
+        self.inside = True
         self.held = 0
         self.unfinished = 0
 

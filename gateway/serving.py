@@ -31,19 +31,20 @@ _MAX_INSTANCE: Final = 256
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds; what they answer is told where it comes about."""
 
-_EVERY_ANSWER: Final = {
+EVERY_ANSWER: Final = {
     "Server": "lazaretto",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+"""What every answer has."""
 
 
 def dress(answer: web.StreamResponse, request_id: str) -> None:
     """Put on an answer what every answer has."""
     answer.headers["Request-Id"] = request_id
-    for name, value in _EVERY_ANSWER.items():
+    for name, value in EVERY_ANSWER.items():
         answer.headers.setdefault(name, value)
 
 

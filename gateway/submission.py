@@ -22,6 +22,7 @@ from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, uuid7
 from gateway.door import DRAINING, Door
 from gateway.errors import Problem
 from gateway.fate import Fate
+from gateway.metrics import Metrics
 from gateway.preflight.examination import Passed
 from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import Submission, Ticket
@@ -63,7 +64,7 @@ class Submissions:
         """Take a ticket in: 202 once the broker confirmed it."""
         obstacle = self._door.obstacle()
         if obstacle is not None:
-            return self._end(request, _closed(obstacle), outcome="unavailable")
+            return self._end(request, closed(obstacle), outcome="unavailable")
         return await self._examined(request, publish=True)
 
     async def check(self, request: web.Request) -> web.StreamResponse:
@@ -167,7 +168,7 @@ class Submissions:
             )
             return self._end(request, wrong, outcome="refused", kind=ticket.kind)
         received = time.time()
-        admission = _admission(passed.admission, caller.client, received, granted)
+        admission = admission_of(passed.admission, caller.client, received, granted)
         if not publish:
             self._count("checked", ticket.kind)
             return answers.document(answers.receipt(None, admission, received, passed))
@@ -195,10 +196,10 @@ class Submissions:
         match outcome:
             case Accepted():
                 if not outcome.again:
-                    self._measure(passed.admission)
+                    measure(self._door.metrics, passed.admission)
                 return await self._accepted(envelope, outcome, named=ticket.id is not None)
             case NotAccepted():
-                return self._end(request, _closed(outcome.fate), outcome="unavailable", kind=ticket.kind)
+                return self._end(request, closed(outcome.fate), outcome="unavailable", kind=ticket.kind)
             case NotStored():
                 wait = errors.not_accepted("attachments", _RETRY_UNSTORED)
                 return self._end(request, wait, outcome="unavailable", kind=ticket.kind)
@@ -231,14 +232,6 @@ class Submissions:
         except StatusUnavailable:
             found = None
         return {} if found is None else {"state": found.state.value}
-
-    def _measure(self, admission: Admitted) -> None:
-        for rule in admission.marked:
-            self._door.metrics.refusals.labels(rule=rule, mode="margin").inc()
-        for violation in admission.observed:
-            self._door.metrics.refusals.labels(rule=violation.rule, mode=Mode.OBSERVE).inc()
-        if admission.facts.tokens is not None:
-            self._door.metrics.tokens.observe(admission.facts.tokens.tokens)
 
     def _refuse(self, request: web.Request, refusal: Refused, *, body: bytes | None, publish: bool) -> web.Response:
         what = errors.refused(refusal)
@@ -277,12 +270,23 @@ class Submissions:
         self._door.metrics.submission(outcome, kind).inc()
 
 
-def _closed(obstacle: Fate | Obstacle | str) -> Problem:
+def closed(obstacle: Fate | Obstacle | str) -> Problem:
+    """Return what a client is told about why its ticket was not taken."""
     if obstacle == DRAINING:
         return errors.draining()
     if obstacle is Fate.OVERLOADED:
         return errors.overloaded("inflight_publishes")
     return errors.not_accepted(str(obstacle), _RETRY_AFTER[obstacle])
+
+
+def measure(metrics: Metrics, admission: Admitted) -> None:
+    """Count what an accepted ticket was found to be."""
+    for rule in admission.marked:
+        metrics.refusals.labels(rule=rule, mode="margin").inc()
+    for violation in admission.observed:
+        metrics.refusals.labels(rule=violation.rule, mode=Mode.OBSERVE).inc()
+    if admission.facts.tokens is not None:
+        metrics.tokens.observe(admission.facts.tokens.tokens)
 
 
 def _has_left(request: web.Request, refusal: Refused) -> bool:
@@ -315,7 +319,8 @@ def _digest(ticket: Ticket, client: str) -> str:
     return digest.hexdigest()
 
 
-def _admission(admitted: Admitted, client: str, now: float, granted: Pass | None) -> Admission:
+def admission_of(admitted: Admitted, client: str, now: float, granted: Pass | None) -> Admission:
+    """Return what travels with a ticket of what was measured of it."""
     facts = admitted.facts
     return Admission(
         bytes=facts.bytes,

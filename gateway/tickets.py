@@ -7,13 +7,14 @@ import logging
 import time
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from gateway.contract import envelope as envelopes
 from gateway.contract import logs
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import Event, EventName
 from gateway.contract.topology import Lane, Topology
-from gateway.fate import Fate
+from gateway.fate import Ended, Fate
 from gateway.publisher import Publisher, Purpose
 from gateway.recent import Recent, accepted
 from gateway.reporter import Reporter
@@ -40,7 +41,7 @@ class Tickets:
         self._publisher = publisher
         self._reporter = reporter
         self._states = states
-        self._topology = topology
+        self._routes = {lane: topology.to_lane(lane) for lane in Lane}
         self._node = node
         self._deadline = deadline
         self._recent = recent
@@ -59,10 +60,21 @@ class Tickets:
         """
         return await self._publisher.publish(
             envelopes.encode(envelope),
-            self._topology.to_lane(Lane.SUSPECTS if envelope.suspect else Lane.WORK),
+            self._routes[Lane.SUSPECTS if envelope.suspect else Lane.WORK],
             purpose=Purpose.TICKETS,
             deadline=self._deadline,
-            confirmed=lambda: self._record(envelope, digest),
+            confirmed=partial(self._record, envelope, digest),
+        )
+
+    def send(self, envelope: Envelope, told: Ended) -> None:
+        """Publish an admitted ticket with a new id, as `submit` does, and have its fate told."""
+        self._publisher.send(
+            envelopes.encode(envelope),
+            self._routes[Lane.WORK],
+            told,
+            purpose=Purpose.TICKETS,
+            deadline=self._deadline,
+            confirmed=partial(self._record, envelope, ""),
         )
 
     async def status(self, ticket: str) -> TicketStatus | None:

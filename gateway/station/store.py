@@ -122,9 +122,12 @@ class Store:
             found = await revisions.find(transaction)
             if not revisions.is_due(found):
                 return  # somebody else was faster
-            from gateway.station import migrations  # noqa: PLC0415 - Alembic is for who has something to migrate
+            if found.is_empty:
+                await revisions.lay_out(transaction)
+            else:
+                from gateway.station import migrations  # noqa: PLC0415 - Alembic is for who has something to migrate
 
-            await transaction.run_sync(migrations.upgrade)
+                await transaction.run_sync(migrations.upgrade)
         event(logger, "store.migrated", before=found, revision=revisions.HEAD)
 
     @asynccontextmanager

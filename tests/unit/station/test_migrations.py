@@ -78,10 +78,54 @@ def test_revisions_are_numbers_in_one_line_that_ends_at_the_head() -> None:
     assert [Path(script.path).name[:5] for script in scripts.walk_revisions()][::-1] == [f"r{name}" for name in line]
 
 
+async def _as_it_is(store: Store) -> list[object]:
+    """What the database itself says of its tables: columns, keys and indexes."""
+
+    def look(connection: sa.Connection) -> list[object]:
+        inspector = sa.inspect(connection)
+        return [
+            (
+                name,
+                sorted(map(repr, inspector.get_columns(name))),
+                sorted(inspector.get_pk_constraint(name)["constrained_columns"]),
+                sorted(str(index["column_names"]) for index in inspector.get_indexes(name)),
+                sorted(str(key["constrained_columns"]) for key in inspector.get_foreign_keys(name)),
+            )
+            for name in sorted(inspector.get_table_names())
+        ]
+
+    async with store.reading() as transaction:
+        return await transaction.run_sync(look)
+
+
 async def test_the_revisions_make_the_tables_that_the_code_expects(store_url: str) -> None:
+    store = Store.at(store_url)
+    async with store.altering() as transaction:
+        await transaction.run_sync(migrations.upgrade)
+    assert await _differences(store) == []
+    assert await store.found() == revisions.Found(revision=revisions.HEAD, counted=None)
+    await store.close()
+
+
+async def test_an_empty_store_is_laid_out_at_once_as_the_revisions_would_have_made_it(store_url: str) -> None:
     store = await Store.open(store_url)
     assert await _differences(store) == []
     assert await store.found() == revisions.Found(revision=revisions.HEAD, counted=None)
+    counted: sa.Select[int] = sa.select(sa.column("version")).select_from(sa.table("station_schema"))
+    async with store.reading() as transaction:
+        said = (await transaction.scalars(counted)).all()
+        revised = (await transaction.execute(sa.select(revisions.history))).all()
+    at_once = await _as_it_is(store)
+    async with store.altering() as transaction:
+        for table in reversed(tables.complete().sorted_tables):
+            await transaction.execute(sa.schema.DropTable(table))
+        await transaction.exec_driver_sql(f"DROP TABLE {revisions.history.name}")
+    async with store.altering() as transaction:
+        await transaction.run_sync(migrations.upgrade)
+    async with store.reading() as transaction:
+        assert (await transaction.scalars(counted)).all() == said
+        assert (await transaction.execute(sa.select(revisions.history))).all() == revised
+    assert await _as_it_is(store) == at_once
     await store.close()
 
 
