@@ -14,6 +14,7 @@ from gateway.station import dossier, edited_replay, replays
 from gateway.station.checks import Checks
 from gateway.station.desk import deciding, enclosures, given
 from gateway.station.desk.given import Form, Incomplete
+from gateway.station.desk.guard import needs
 from gateway.station.desk.item_pages import must_be_seen
 from gateway.station.desk.parts import SENDER, SETTINGS, STORE
 from gateway.station.desk.rendering import page
@@ -21,6 +22,7 @@ from gateway.station.dossier import Item
 from gateway.station.edited_replay import Refused
 from gateway.station.edits import Edit
 from gateway.station.holding import ItemState
+from gateway.station.identity import Role
 from gateway.station.replays import Plan
 
 _JSON: Final = "application/json"
@@ -32,6 +34,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/items/{ticket}/edit", _change)
 
 
+@needs(Role.REVIEWER)
 async def _show(request: web.Request) -> web.StreamResponse:
     item, found = await _found(request)
     return _page(request, item, found)

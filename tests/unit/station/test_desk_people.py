@@ -175,6 +175,13 @@ async def test_a_reader_cannot_change_anything_and_is_told_who_can(desk: Client,
     assert "this takes a reviewer. Who can do it: Ana, Bob." in page
 
 
+async def test_a_page_that_is_only_for_deciding_is_shown_to_no_reader(desk: Client, people: People) -> None:
+    for path in ("/operations/new", "/items/t/edit"):
+        for name, status in (("Rita", 403), ("Ana", 200 if path == "/operations/new" else 404)):
+            async with desk.get(path, headers={"Authorization": f"Bearer {people.keys[name]}"}) as answer:
+                assert answer.status == status, path
+
+
 @pytest.mark.parametrize(
     ("headers", "told"),
     [
