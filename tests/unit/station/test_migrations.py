@@ -79,7 +79,7 @@ def test_revisions_are_numbers_in_one_line_that_ends_at_the_head() -> None:
 
 
 async def _as_it_is(store: Store) -> list[object]:
-    """What the database itself says of its tables: columns, keys and indexes."""
+    """What the database itself says of its tables: columns, keys, indexes and triggers."""
 
     def look(connection: sa.Connection) -> list[object]:
         inspector = sa.inspect(connection)
@@ -94,8 +94,14 @@ async def _as_it_is(store: Store) -> list[object]:
             for name in sorted(inspector.get_table_names())
         ]
 
+    triggers = {
+        "sqlite": "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name",
+        "postgresql": "SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname",
+    }
     async with store.reading() as transaction:
-        return await transaction.run_sync(look)
+        told = (await transaction.exec_driver_sql(triggers[store.dialect])).all()
+        assert told
+        return [*await transaction.run_sync(look), *map(tuple, told)]
 
 
 async def test_the_revisions_make_the_tables_that_the_code_expects(store_url: str) -> None:

@@ -79,7 +79,7 @@ def upgrade() -> None:
 
 _REFUSE_ON_SQLITE = "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
 _REFUSE_ON_POSTGRESQL = """
-CREATE FUNCTION audit_is_only_added_to() RETURNS trigger LANGUAGE plpgsql AS
+CREATE OR REPLACE FUNCTION audit_is_only_added_to() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'the audit log is only added to'; END $$
 """
 _EACH_ROW = "FOR EACH ROW EXECUTE FUNCTION audit_is_only_added_to()"
