@@ -238,6 +238,7 @@ _ALERTS: Final[dict[str, Schema]] = {
     AlertEvent.QUARANTINED: {**_OF_AN_ITEM, "evidence": _TEXT},
     AlertEvent.RESOLVED: {**_OF_AN_ITEM, "decision": _TEXT, "by": _TEXT, "because": _TEXT},
     AlertEvent.MISMATCH: {"mismatch": _TEXT, "count": _COUNT, "tickets": {"type": "array", "items": _TEXT}},
+    AlertEvent.REVIEW_OVERDUE: {**_OF_AN_ITEM, "owner": _TEXT, "since": _FIGURE, "deadline": _FIGURE},
     AlertEvent.REFUSALS_SURGED: {"rule": _TEXT, "count": _COUNT, "usual": _FIGURE, "since": _FIGURE},
     _FLEET_STORM: {
         "at": _FIGURE,

@@ -31,6 +31,8 @@ from gateway.setting_values import (
     WebAddress,
     unit,
 )
+from gateway.station import duties
+from gateway.station.duties import Duty
 from gateway.station.surge import Threshold
 
 _PREFIX: Final = re.compile(knobs.PREFIX_PATTERN)
@@ -254,6 +256,14 @@ class StationSettings(LimitSettings, _Shared):
         default=50, ge=0, description="refusals by one rule in that time before anybody is told; 0: nobody is"
     )
     refusal_factor: float = Field(default=3.0, ge=1, description="times the usual number that a surge is")
+    owner: str = Field(
+        default="", max_length=64, description="who reviews what is held, of kinds without an `owner`; empty: nobody"
+    )
+    review_within: Seconds = Field(
+        default=86_400.0,
+        ge=0,
+        description="time for a decision, of kinds without a `review_within`; a reminder follows; 0: no deadline",
+    )
     replay_limit: int = Field(default=10, ge=0, description="how many times an item may be replayed; 0: no limit")
     restore_window: Seconds = Field(
         default=30 * 86_400.0, ge=0, description="time within which what was discarded can be restored"
@@ -277,6 +287,16 @@ class StationSettings(LimitSettings, _Shared):
         problems = self.misjudged()
         if problems:
             raise ValueError("\n".join(problems))
+        return self
+
+    @property
+    def duties(self) -> dict[str, Duty]:
+        """Whose each kind is to review, and within which time; raises ValueError."""
+        return duties.read(Duty(owner=duties.owner(self.owner), review_within=self.review_within), self.kinds)
+
+    @model_validator(mode="after")
+    def _check_duties(self) -> Self:
+        _ = self.duties
         return self
 
     @model_validator(mode="after")

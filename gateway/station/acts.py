@@ -14,7 +14,7 @@ from gateway.station.storable import storable
 from gateway.station.tables.audit import audit
 
 NO_TICKET: Final = ""
-"""Stands for the ticket in the row of an act that is about an operation as a whole."""
+"""Stands for the ticket in the row of an act that is about an operation, or a group, as a whole."""
 
 
 class Act(StrEnum):
@@ -34,6 +34,11 @@ class Act(StrEnum):
     OPERATION_STARTED = "operation started"
     OPERATION_STOPPED = "operation stopped"
     OPERATION_CONTINUED = "operation continued"
+    ASSIGN = "assign"
+    HOLD = "hold"
+    HOLD_ENDED = "hold ended"
+    NOTE = "note"
+    SIGN_OFF = "sign-off"
 
 
 async def note(
@@ -46,6 +51,7 @@ async def note(
     generation: int = 0,
     code: str | None = None,
     operation: str | None = None,
+    cause: str | None = None,
     at: float | None = None,
 ) -> None:
     """Add one act; `at` in Unix seconds, now unless it is named."""
@@ -58,5 +64,6 @@ async def note(
         "reason": storable(reason),
         "code": code,
         "operation": operation,
+        "cause": cause,
     }
     await transaction.execute(sa.insert(audit).values(**row))

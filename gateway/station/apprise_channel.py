@@ -29,6 +29,7 @@ _KINDS: Final = {
     AlertEvent.RESOLVED: apprise.NotifyType.SUCCESS,
     AlertEvent.REFUSALS_SURGED: apprise.NotifyType.WARNING,
     AlertEvent.MISMATCH: apprise.NotifyType.WARNING,
+    AlertEvent.REVIEW_OVERDUE: apprise.NotifyType.WARNING,
 }
 
 

@@ -53,6 +53,12 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", type=moment, metavar="WHEN", help="only arrived since then: 2h, or 2026-11-30T12:00")
     parser.add_argument("--until", type=moment, metavar="WHEN", help="only arrived until then")
     parser.add_argument("--text", type=_short, help="only with this in ticket id or in why it is here")
+    parser.add_argument("--owner", action="append", help=f'only of this owner; "" is nobody{several}')
+    parser.add_argument("--group", action="append", type=_short, help=f"only of this group, by its id{several}")
+    parser.add_argument(
+        "--on-hold", action=argparse.BooleanOptionalAction, default=None, help="only what is on hold, or is not"
+    )
+    parser.add_argument("--overdue", action="store_true", default=None, help="only what should be decided by now")
 
 
 def chosen(arguments: argparse.Namespace, *states: ItemState, tickets: tuple[str, ...] = ()) -> Filter:
@@ -67,6 +73,10 @@ def chosen(arguments: argparse.Namespace, *states: ItemState, tickets: tuple[str
         since=arguments.since,
         until=arguments.until,
         text=arguments.text,
+        owners=tuple(arguments.owner or ()),
+        groups=tuple(arguments.group or ()),
+        on_hold=arguments.on_hold,
+        overdue=arguments.overdue,
         tickets=tickets,
     )
     return replace(found, states=states) if states else found

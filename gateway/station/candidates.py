@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Envelope
-from gateway.station import item_rows, replays, successor
+from gateway.station import holds, item_rows, replays, successor
 from gateway.station.holding import ItemState
 from gateway.station.operations import MAX_ITEMS, Candidate, Kind
 from gateway.station.selection import Filter, where
@@ -50,9 +50,15 @@ async def find(
         async with store.reading() as transaction:
             rows = (await transaction.execute(query)).all()
             replayed = await _replayed(transaction, [row.ticket for row in rows])
+            waiting = await holds.find_each(transaction, [row.ticket for row in rows])
         for row in rows:
             times = replayed.get(row.ticket, 0)
-            why = await _why_not(store, act, row, replayed=times, limit=limit, check=check)
+            hold = waiting.get(row.ticket)
+            why = (
+                hold.sentence
+                if hold is not None
+                else await _why_not(store, act, row, replayed=times, limit=limit, check=check)
+            )
             found.append(Candidate(ticket=row.ticket, generation=row.generation, why=why))
         if len(found) > MAX_ITEMS:
             raise TooMany(f"more than {MAX_ITEMS} items: narrow it down")

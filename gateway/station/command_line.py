@@ -16,12 +16,14 @@ from gateway.station import (
     decide_verbs,
     dossier,
     export_verb,
+    insight_verbs,
     lineage,
     migrate_verb,
     operations_verb,
     reconcile_verb,
     rejections_verb,
     reset_verb,
+    review_verbs,
     wording,
 )
 from gateway.station.arguments import add_decision, add_filter, chosen, verb
@@ -47,7 +49,9 @@ def add_verbs(verbs: Any) -> None:
     states.add_argument("--state", action="append", choices=list(ItemState), help="only in this state; may be repeated")
     showing = verb(verbs, "show", "one ticket: state, runs with their evidence, lineage, alerts, decisions")
     showing.add_argument("ticket")
+    insight_verbs.add_verbs(verbs)
     decide_verbs.add_verbs(verbs)
+    review_verbs.add_verbs(verbs)
     operations_verb.add_arguments(
         verb(verbs, "operations", "replay or discard many, with a canary, paced, to be stopped")
     )
@@ -92,6 +96,10 @@ async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
                 return await operations_verb.run(store, arguments, settings)
             case "export":
                 return await export_verb.run(store, arguments)
+            case known if known in review_verbs.VERBS:
+                return await review_verbs.run(store, arguments)
+            case known if known in insight_verbs.VERBS:
+                return await insight_verbs.run(store, arguments)
             case _:
                 return await decide_verbs.run(store, arguments, settings)
     finally:

@@ -52,6 +52,8 @@ class Bar(StrEnum):
     """Its body went with the retention; what is left is a tombstone."""
     NOT_EDITABLE = "not_editable"
     """The edit does not fit the form of its body."""
+    ON_HOLD = "on_hold"
+    """Somebody has its ticket wait."""
     STILL_SENDING = "still_sending"
     """A replay of it was begun moments ago and may yet be confirmed."""
 

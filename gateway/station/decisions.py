@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Stamp, Standing, TicketState
-from gateway.station import acts, item_rows, wording
+from gateway.station import acts, holds, item_rows, wording
 from gateway.station.acts import Act
 from gateway.station.decided import Bar, Barred, Decision, DiscardCode, Done, Taken, Unknown
 from gateway.station.holding import ItemState
@@ -29,7 +29,7 @@ async def discard(
     code: DiscardCode = DiscardCode.OTHER,
     *,
     generation: int | None = None,
-) -> Done | Unknown | Taken:
+) -> Done | Unknown | Taken | Barred:
     """End an item for good, with a reason; its row, body and history stay.
 
     `generation` is the one that the reviewer saw.
@@ -46,13 +46,15 @@ async def discard_in(
     *,
     generation: int | None = None,
     operation: str | None = None,
-) -> Done | Unknown | Taken:
+) -> Done | Unknown | Taken | Barred:
     """Discard in a transaction of the caller's."""
     row = await item_rows.newest(transaction, ticket)
     if row is None:
         return Unknown(ticket=ticket)
     if row.state != ItemState.HELD or generation not in (None, row.generation):
         return await item_rows.gone(transaction, row, generation)
+    if (hold := await holds.find(transaction, ticket)) is not None:
+        return hold.bar
     now = time.time()
     await item_rows.decide(transaction, row, ItemState.DISCARDED, decision, now)
     await transaction.execute(item_rows.update(row).values(decision_code=code.value))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import CHARGED, Outcome
+from gateway.station import owners
 from gateway.station.holding import ItemState
 from gateway.station.ledger import Trust
 from gateway.station.selection import Filter, where
@@ -72,6 +73,16 @@ class Item:
     """When its body and headers were removed (Unix seconds); what is left is a tombstone."""
     decision_code: str | None = None
     """Of a discard."""
+    owner: str = ""
+    """Whose it is to review; empty: nobody's in particular."""
+    deadline: float | None = None
+    """When it is to be decided at the latest (Unix seconds)."""
+    on_hold: bool = False
+    """Whether somebody has its ticket wait."""
+    group: str | None = None
+    """Id of what it died of; None where that is still to be found out."""
+    build: str | None = None
+    """Handler build of its last run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +295,8 @@ async def _items(
     left_out = {"body", "properties", "headers"}
     columns = [column for column in items.c if column.name not in left_out]
     size = sa.func.coalesce(items.c.removed_bytes, sa.func.length(items.c.body))
-    query = sa.select(*columns, size.label("size"))
+    about = (owners.owner().label("owner"), owners.deadline().label("deadline"), owners.is_on_hold().label("on_hold"))
+    query = sa.select(*columns, *about, size.label("size"))
     query = query.where(which).order_by(*order).limit(MAX_LISTED if most is None else most)
     rows = (await transaction.execute(query)).all()
     return [_item(row) for row in rows]
@@ -314,6 +326,11 @@ def _item(row: Any) -> Item:
         decision_reason=row.decision_reason,
         removed_at=row.removed_at,
         decision_code=row.decision_code,
+        owner=row.owner,
+        deadline=row.deadline,
+        on_hold=bool(row.on_hold),
+        group=row.cause,
+        build=row.build,
     )
 
 

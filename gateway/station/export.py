@@ -61,6 +61,7 @@ async def acts(store: Store, chosen: AuditFilter) -> AsyncIterator[dict[str, Any
                 "code": row.code,
                 "reason": row.reason,
                 "operation": row.operation,
+                "group": row.cause,
             }
         if len(rows) < _PAGE:
             return

@@ -15,9 +15,10 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.station import leftovers
+from gateway.station import caseload, leftovers
 from gateway.station.agreement import Finding, Mismatch
-from gateway.station.holding import AlertEvent, ItemState
+from gateway.station.caseload import Load
+from gateway.station.holding import AlertEvent
 from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts, notices
 from gateway.station.tables.audit import audit
@@ -33,8 +34,10 @@ class Figures:
     """What was counted; every sequence holds rows of labels and a number."""
 
     quarantined: Sequence[Any]
-    by_state: Sequence[Any]
-    oldest_seconds: float
+    by_state: Mapping[tuple[str, str], int]
+    """By state and owner."""
+    loads: Sequence[Load]
+    """What waits for whom."""
     acts: Sequence[Any]
     sent: Sequence[Any]
     failed: Sequence[Any]
@@ -47,6 +50,8 @@ class Figures:
     callback_lag_seconds: float = 0.0
     gone: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """What was counted of rows that are no longer there, by figure and label."""
+    now: float = 0.0
+    """Unix seconds."""
 
 
 async def count(store: Store) -> Figures:
@@ -61,7 +66,7 @@ async def count(store: Store) -> Figures:
             found: Sequence[Any] = (await transaction.execute(query)).all()
             return found
 
-        oldest = await transaction.scalar(sa.select(sa.func.min(items.c.arrived_at)).filter_by(state=ItemState.HELD))
+        waiting = await caseload.loads(transaction, now)
         owed = await transaction.scalar(
             sa.select(sa.func.min(alerts.c.created_at)).filter_by(sent_at=None, retired_at=None)
         )
@@ -74,8 +79,8 @@ async def count(store: Store) -> Figures:
         )
         return Figures(
             quarantined=await rows(sa.select(*by_reason, number).group_by(*by_reason)),
-            by_state=await rows(sa.select(items.c.state, number).group_by(items.c.state)),
-            oldest_seconds=0.0 if oldest is None else max(0.0, now - oldest),
+            by_state=await caseload.states(transaction, [load.owner for load in waiting]),
+            loads=waiting,
             acts=await rows(sa.select(audit.c.act, number).group_by(audit.c.act)),
             sent=await rows(sa.select(alerts.c.channel, sa.func.count(alerts.c.sent_at)).group_by(alerts.c.channel)),
             failed=await rows(sa.select(alerts.c.channel, failed_tries).group_by(alerts.c.channel)),
@@ -92,6 +97,7 @@ async def count(store: Store) -> Figures:
             callbacks=(await transaction.execute(told)).all(),
             callback_lag_seconds=0.0 if untold is None else max(0.0, now - untold),
             gone={figure: await leftovers.tallied(transaction, figure) for figure in leftovers.FIGURES},
+            now=now,
         )
 
 
@@ -119,14 +125,6 @@ class _Counted(Collector):
         )
         for kind, reason, number in figures.quarantined:
             quarantined.add_metric([kind, reason], number)
-        held = GaugeMetricFamily("lazaretto_quarantine_items", "Items by decision.", labels=["state", "owner"])
-        counted = {row[0]: row[1] for row in figures.by_state}
-        for state in ItemState:
-            held.add_metric([state.value, ""], counted.get(state.value, 0))
-        oldest = GaugeMetricFamily(
-            "lazaretto_quarantine_oldest_unreviewed_seconds", "Age of the oldest undecided item.", labels=["owner"]
-        )
-        oldest.add_metric([""], figures.oldest_seconds)
         replays = CounterMetricFamily("lazaretto_replays", "Replays by result.", labels=["result"])
         for act, number in figures.acts:
             if act in _REPLAYS:
@@ -161,4 +159,22 @@ class _Counted(Collector):
         removed = CounterMetricFamily("lazaretto_removed_rows", "Rows that were over, and removed.", labels=["table"])
         for table, number in sorted(figures.gone.get(leftovers.REMOVED, {}).items()):
             removed.add_metric([table], number)
-        return [quarantined, held, oldest, replays, sent, lag, spool, refused, surged, called, call_lag, removed]
+        return [quarantined, *_reviews(figures), replays, sent, lag, spool, refused, surged, called, call_lag, removed]
+
+
+def _reviews(figures: Figures) -> list[Metric]:
+    held = GaugeMetricFamily("lazaretto_quarantine_items", "Items by decision and owner.", labels=["state", "owner"])
+    for (state, owner), number in sorted(figures.by_state.items()):
+        held.add_metric([state, owner], number)
+    oldest = GaugeMetricFamily(
+        "lazaretto_quarantine_oldest_unreviewed_seconds",
+        "Age of the oldest item that nobody has decided or put on hold.",
+        labels=["owner"],
+    )
+    overdue = GaugeMetricFamily("lazaretto_quarantine_overdue", "Items past their deadline.", labels=["owner"])
+    on_hold = GaugeMetricFamily("lazaretto_quarantine_on_hold", "Items that must wait.", labels=["owner"])
+    for load in figures.loads:
+        oldest.add_metric([load.owner], 0.0 if load.oldest is None else max(0.0, figures.now - load.oldest))
+        overdue.add_metric([load.owner], load.overdue)
+        on_hold.add_metric([load.owner], load.on_hold)
+    return [held, oldest, overdue, on_hold]

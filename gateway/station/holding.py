@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Standing, TicketState
-from gateway.station import ledger, standings
+from gateway.station import grouping, ledger, standings
 from gateway.station.amqp import freeze
 from gateway.station.arrival import Arrival, charged_attempts, generation_runs
 from gateway.station.arrival import named as names
@@ -47,6 +47,8 @@ class AlertEvent(StrEnum):
     """Of a rule, not of an item."""
     MISMATCH = "reconcile.mismatch"
     """Of queue, store and journal."""
+    REVIEW_OVERDUE = "review.overdue"
+    """Of an item that nobody has decided by its deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ async def _store(transaction: AsyncConnection, new: Sequence[_New], channels: Se
     await transaction.execute(sa.insert(items), [one.row for one in new])
     await ledger.post_history(transaction, [one.brought for one in new], now)
     stored = [(one.row["ticket"], one.row["generation"]) for one in new]
+    await grouping.group(transaction, stored)
     await _announce(transaction, stored, AlertEvent.QUARANTINED, channels, now)
 
 

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.history import RunRecord
-from gateway.contract.journal import Event, EventName
+from gateway.contract.journal import Event, EventName, Verdict
 from gateway.contract.outcomes import CHARGED, Outcome, Stamp
 from gateway.contract.rules import Rule
-from gateway.station import fleet, passes, standings
+from gateway.station import fleet, grouping, passes, standings
 from gateway.station.standings import Report, insert
 from gateway.station.storable import document, parsed, storable
 from gateway.station.tables.refusals import refusal_counts, refusal_facts, refusals
@@ -40,11 +40,14 @@ class Trust(IntEnum):
 async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
     """Store a batch of events; raises ValueError or KeyError when one of them is not what the journal promises."""
     reports, ended, refused, facts, of_nodes = [], [], [], [], []
+    quarantined: list[tuple[str, int]] = []
     admitted_anyway: dict[str, str] = {}
     for event in events:
         match event.event:
             case EventName.FINISHED | EventName.CLAIMED | EventName.RELEASED:
                 ended.append(_run(event))
+                if event.data.get("verdict") == Verdict.QUARANTINE:
+                    quarantined.append((str(storable(event.ticket)), event.stamp.generation))
             case EventName.REFUSED:
                 refused.append(_refusal(event))
                 if event.data.get("facts"):
@@ -60,6 +63,7 @@ async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
             reports.append(report)
     await standings.merge(transaction, reports)
     await _record(transaction, ended)
+    await grouping.group(transaction, quarantined)
     await fleet.post(transaction, of_nodes)
     await _refuse(transaction, refused)
     if facts:
@@ -218,6 +222,8 @@ def _report(event: Event) -> Report | None:
         at=event.at,
         client=_text(event.data.get("client")),
         detail=_text(reason),
+        bytes=_whole(event.data.get("bytes")) if event.event is EventName.ACCEPTED else None,
+        charset=_text(event.data.get("charset")) if event.event is EventName.ACCEPTED else None,
     )
 
 

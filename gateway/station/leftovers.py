@@ -12,13 +12,15 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.station import reminders
 from gateway.station.holding import AlertEvent
-from gateway.station.retention import ENDED
+from gateway.station.retention import DECIDED, ENDED
 from gateway.station.standings import insert
 from gateway.station.tables.alerts import notices
 from gateway.station.tables.callbacks import callbacks
 from gateway.station.tables.items import items
 from gateway.station.tables.refusals import passes, refusal_counts, refusal_facts, refusals
+from gateway.station.tables.reviews import holds
 from gateway.station.tables.tallies import tallies
 from gateway.station.tables.tickets import runs, tickets
 
@@ -46,7 +48,8 @@ async def remove_tickets(transaction: AsyncConnection, before: float, _: float, 
     held = sa.exists().where(items.c.ticket == tickets.c.ticket)
     open_callback = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
     owed = sa.exists().where(callbacks.c.ticket == tickets.c.ticket, open_callback)
-    over = (tickets.c.updated_at <= before, tickets.c.state.in_(ENDED), sa.not_(held), sa.not_(owed))
+    waits = sa.exists().where(holds.c.ticket == tickets.c.ticket)
+    over = (tickets.c.updated_at <= before, tickets.c.state.in_(ENDED), sa.not_(held), sa.not_(owed), sa.not_(waits))
     query = sa.select(tickets.c.ticket).where(*over).order_by(tickets.c.updated_at).limit(most)
     found = (await transaction.scalars(query.with_for_update(skip_locked=True))).all()
     await _delete(transaction, runs, runs.c.ticket.in_(found))
@@ -95,10 +98,23 @@ async def remove_passes(transaction: AsyncConnection, before: float, _: float, m
 
 
 async def remove_notices(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
-    """Remove alerts that are about no item, once every channel has had its own."""
+    """Remove alerts that are about no item's arrival or end, once every channel has had its own.
+
+    A reminder of what is still undecided stays: it keeps the next one from being sent.
+    """
     which = (notices.c.event, notices.c.subject, notices.c.window)
     all_sent = sa.func.count() == sa.func.count(notices.c.sent_at)
-    query = sa.select(*which).group_by(*which).having(all_sent, sa.func.max(notices.c.sent_at) <= before).limit(most)
+    undecided = sa.exists().where(
+        items.c.state.not_in(DECIDED), notices.c.subject == reminders.subject(items.c.ticket, items.c.generation)
+    )
+    reminds = sa.and_(notices.c.event == AlertEvent.REVIEW_OVERDUE.value, undecided)
+    query = (
+        sa.select(*which)
+        .where(sa.not_(reminds))
+        .group_by(*which)
+        .having(all_sent, sa.func.max(notices.c.sent_at) <= before)
+        .limit(most)
+    )
     found = [tuple(row) for row in await transaction.execute(query)]
     surged: dict[str, int] = {}
     for event, subject, _window in found:

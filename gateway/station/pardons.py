@@ -19,6 +19,7 @@ from gateway.station.decided import Decision
 from gateway.station.holding import ItemState
 from gateway.station.store import Store
 from gateway.station.tables.items import items
+from gateway.station.tables.reviews import holds
 from gateway.station.tables.tickets import runs, tickets
 
 STARTS: Final = sa.table("starts", *(sa.column(name) for name in ("ticket", "generation", "closed", "pardon")))
@@ -95,7 +96,9 @@ async def _mark(transaction: AsyncConnection, candidate: Candidate) -> bool:
     still_open = sa.and_(
         STARTS.c.ticket == candidate.ticket, STARTS.c.generation == candidate.generation, sa.not_(STARTS.c.closed)
     )
-    done = await transaction.execute(sa.update(STARTS).where(still_open).values(pardon=candidate.generation))
+    done = await transaction.execute(
+        sa.update(STARTS).where(still_open, _is_free(STARTS.c.ticket)).values(pardon=candidate.generation)
+    )
     return bool(done.rowcount)
 
 
@@ -141,7 +144,12 @@ def _counted(selection: Selection, table: sa.Table, state: sa.Column[Any]) -> sa
     query = sa.select(table.c.ticket, table.c.generation, table.c.kind, state.label("state"), charged.label("charged"))
     if selection.kind is not None:
         query = query.where(table.c.kind == selection.kind)
-    return query.where(charged > 0).order_by(table.c.ticket)
+    return query.where(charged > 0, _is_free(table.c.ticket)).order_by(table.c.ticket)
+
+
+def _is_free(ticket: Any) -> sa.ColumnElement[bool]:
+    """Whether nobody has the ticket wait: what is on hold gets nothing from anybody."""
+    return sa.not_(sa.select(holds.c.ticket).where(holds.c.ticket == ticket).exists())
 
 
 def _batches(found: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:

@@ -16,7 +16,7 @@ from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import Stamp, Standing, TicketState
 from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
-from gateway.station import acts, item_rows, successor
+from gateway.station import acts, holds, item_rows, successor
 from gateway.station.acts import Act
 from gateway.station.decided import Bar, Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.holding import ItemState
@@ -91,6 +91,8 @@ async def begin(
         return Unknown(ticket=ticket)
     if row.state != ItemState.HELD or plan.generation not in (None, row.generation):
         return await item_rows.gone(transaction, row, plan.generation)
+    if (hold := await holds.find(transaction, ticket)) is not None:
+        return hold.bar
     barred = await _barred(transaction, row, plan.limit)
     if barred is not None:
         return barred
@@ -111,6 +113,8 @@ async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decisio
         return Unknown(ticket=ticket)
     if row.state != ItemState.REPLAYING:
         return item_rows.taken(row)
+    if (hold := await holds.find(transaction, ticket)) is not None:
+        return hold.bar
     told = (
         await transaction.execute(sa.select(replays).filter_by(ticket=ticket, generation=row.generation))
     ).one_or_none()

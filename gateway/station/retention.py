@@ -2,7 +2,7 @@
 
 Owns the rule. Nothing that somebody still has to look at ever goes: not what is held, not a replay of which nobody
 knows whether it was sent, not the original of a ticket that has not ended since, nor anything of a ticket that is held
-again.
+again or on hold.
 """
 
 from collections.abc import Collection
@@ -27,6 +27,8 @@ class Facts:
     """When the last report about its ticket was made (Unix seconds)."""
     all_states: Collection[ItemState]
     """Of all generations of its ticket that were ever held."""
+    on_hold: bool = False
+    """Whether somebody has its ticket wait."""
 
 
 def is_decided(state: ItemState) -> bool:
@@ -52,6 +54,6 @@ def removal_at(facts: Facts, keep: float) -> float | None:
         return None
     if not is_decided(facts.state) or not all(map(is_decided, facts.all_states)):
         return None
-    if facts.ticket_state not in ENDED:
+    if facts.ticket_state not in ENDED or facts.on_hold:
         return None
     return max(facts.decided_at, facts.reported_at) + keep

@@ -4,11 +4,13 @@ Owns its names, which command line, JSON API and desk share, and its meaning as 
 every item in its states.
 """
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gateway.station import owners
 from gateway.station.holding import ItemState
 from gateway.station.storable import document
 from gateway.station.tables.items import items
@@ -39,6 +41,13 @@ class Filter:
     text: str | None = None
     """Somewhere in its ticket id or in why it is here; case is ignored for letters of ASCII."""
     tickets: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    """Whose it is; the empty name is nobody's."""
+    groups: tuple[str, ...] = ()
+    """Ids of causes."""
+    on_hold: bool | None = None
+    overdue: bool | None = None
+    """Whether it should have been decided by now."""
 
     def document(self) -> dict[str, Any]:
         """Return what it names, as JSON has it."""
@@ -74,6 +83,20 @@ def narrowed(chosen: Filter) -> list[sa.ColumnElement[bool]]:
         found.append(items.c.ticket.in_(sa.select(tickets.c.ticket).where(tickets.c.client.in_(chosen.clients))))
     if chosen.text is not None:
         found.append(_mentions(chosen.text))
+    return found + _about_its_review(chosen)
+
+
+def _about_its_review(chosen: Filter) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    if chosen.owners:
+        found.append(owners.owner().in_(chosen.owners))
+    if chosen.groups:
+        found.append(items.c.cause.in_(chosen.groups))
+    if chosen.on_hold is not None:
+        found.append(owners.is_on_hold() if chosen.on_hold else sa.not_(owners.is_on_hold()))
+    if chosen.overdue is not None:
+        late = sa.func.coalesce(owners.is_overdue(time.time()), sa.false())
+        found.append(late if chosen.overdue else sa.not_(late))
     return found
 
 

@@ -20,7 +20,7 @@ from aiohttp import web
 from gateway import broker
 from gateway.contract.logs import event
 from gateway.depot import open_depot
-from gateway.settings import StationSettings
+from gateway.settings import StationSettings, load
 from gateway.station import amqp
 from gateway.station.addressees import Addressees
 from gateway.station.channels import Channel, ExchangeChannel, LogChannel
@@ -29,12 +29,15 @@ from gateway.station.depot_sweep import DepotSweep
 from gateway.station.desk import routes
 from gateway.station.desk.doorkeeper import Doorkeeper
 from gateway.station.executor import Executor
+from gateway.station.grouping import Grouper
 from gateway.station.identity import Role
 from gateway.station.keeper import CONNECT_DEADLINE, Keeper
 from gateway.station.outbox import Outbox
 from gateway.station.pauses import pause
 from gateway.station.reconciler import Reconciler, asker
 from gateway.station.refusal_watch import RefusalWatch
+from gateway.station.reminders import Reminders
+from gateway.station.roster import Roster
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
 from gateway.station.store import Store
@@ -106,6 +109,9 @@ async def serve(settings: StationSettings) -> None:
             replay_limit=settings.replay_limit,
             lease=settings.operation_lease,
         )
+        roster = Roster(store, lambda: load(StationSettings).duties)
+        loop.add_signal_handler(signal.SIGHUP, roster.hang_up)
+        reminders = Reminders(store=store, channels=[channel.name for channel in channels], desk=settings.desk_link)
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -118,6 +124,9 @@ async def serve(settings: StationSettings) -> None:
                 group.create_task(Sweeper(store=store, rules=over).run(stop)),
                 group.create_task(depot_sweep.run(stop)),
                 group.create_task(executor.run(stop)),
+                group.create_task(roster.run(stop)),
+                group.create_task(Grouper(store).run(stop)),
+                group.create_task(reminders.run(stop)),
                 group.create_task(_probe(store, vitals, stop)),
             ]
             group.create_task(_end(working, stop, settings.drain_grace))

@@ -37,6 +37,9 @@ class Report:
     """Unix seconds, on the reporter's clock; shown to people, never used for order."""
     client: str | None = None
     detail: str | None = None
+    bytes: int | None = None
+    charset: str | None = None
+    """As the door measured them; None from whoever does not say."""
 
 
 async def merge(transaction: AsyncConnection, reports: Iterable[Report]) -> None:
@@ -70,6 +73,8 @@ def _row(report: Report) -> dict[str, Any]:
         "charged": report.attempts - report.excusable,
         "client": storable(report.client),
         "detail": storable(report.detail),
+        "bytes": report.bytes,
+        "charset": storable(report.charset),
         "updated_at": report.at,
     }
 
@@ -95,7 +100,7 @@ def _statement(dialect: str) -> sa.Executable:
     )
     claimed = sa.case((later, new.attempts), (same, _greater(old.attempts, new.attempts)), else_=old.attempts)
     changes |= {"charged": charged, "attempts": _greater(charged, claimed)}
-    changes["client"] = sa.func.coalesce(old.client, new.client)
+    changes |= {name: sa.func.coalesce(old[name], new[name]) for name in ("client", "bytes", "charset")}
     changes["kind"] = sa.case((old.kind == UNKNOWN_KIND, new.kind), else_=old.kind)
     statement = statement.on_conflict_do_update(index_elements=[tickets.c.ticket], set_=changes)
     found: sa.Executable = statement

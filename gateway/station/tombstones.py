@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.logs import event
-from gateway.station import acts, spool
+from gateway.station import acts, owners, spool
 from gateway.station.acts import Act
 from gateway.station.dossier import Dossier, Item
 from gateway.station.pauses import pause
@@ -106,6 +106,7 @@ def facts_of(found: Dossier, item: Item) -> Facts:
         ticket_state=found.state,
         reported_at=found.updated_at,
         all_states=[other.state for other in found.items],
+        on_hold=item.on_hold,
     )
 
 
@@ -126,6 +127,7 @@ def _may_go(keep: float, now: float) -> sa.ColumnElement[bool]:
         items.c.decided_at <= now - keep,
         items.c.state.in_(DECIDED),
         sa.not_(undecided),
+        sa.not_(owners.is_on_hold()),
         ended,
     )
 

@@ -79,6 +79,11 @@ def sentence(run: Run) -> str:
     return ", ".join(parts)
 
 
+def owned(owner: str) -> str:
+    """Say whose something is."""
+    return one_line(owner) if owner else "nobody's"
+
+
 def clock(moment: float | None) -> str:
     """Write a moment (Unix seconds) for people; anybody may have named it, so it may be none."""
     try:

@@ -10,6 +10,7 @@ from gateway.station.desk.operations_api import OperationsApi
 from gateway.station.desk.parts import SENDER, SETTINGS, STORE
 from gateway.station.desk.quarantine_api import QuarantineApi
 from gateway.station.desk.records_api import RecordsApi
+from gateway.station.desk.review_api import ReviewApi
 
 
 def add_routes(app: web.Application) -> None:
@@ -19,6 +20,7 @@ def add_routes(app: web.Application) -> None:
         QuarantineApi(settings=settings, store=store, sender=app[SENDER]),
         OperationsApi(settings=settings, store=store),
         RecordsApi(store=store),
+        ReviewApi(store=store),
     )
     for route in (route for part in parts for route in part.routes()):
         app.router.add_route(route.method, route.path, answering(route.handler))

@@ -5,16 +5,19 @@ Owns the members of each body, which programs rely on: add to them, do not renam
 
 import base64
 import binascii
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from gateway.contract.outcomes import Outcome
 from gateway.contract.topology import Lane
+from gateway.station import duties
 from gateway.station.decided import DiscardCode
+from gateway.station.duties import MAX_OWNER
 from gateway.station.edits import Edit
 from gateway.station.holding import ItemState
 from gateway.station.operations import DEFAULT_PACE, MAX_PACE, Kind
+from gateway.station.reviewing import MAX_NOTE
 from gateway.station.selection import MAX_TEXT, WAITING, Filter
 
 MOST_TICKETS: Final = 10_000
@@ -24,6 +27,10 @@ Name = Annotated[
 ]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=r"^[^\x00]*$")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+Note = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NOTE, pattern=r"^[^\x00]*$")
+]
+Owner = Annotated[str, AfterValidator(duties.owner), StringConstraints(strip_whitespace=True, min_length=1)]
 Moment = Annotated[float, Field(ge=0, le=2**53, description="Unix seconds")]
 
 
@@ -89,6 +96,32 @@ class DiscardBody(DecideItem):
     code: DiscardCode = DiscardCode.OTHER
 
 
+class AssignBody(Decide):
+    """An item is to be given to somebody."""
+
+    owner: Owner | None = Field(description="a person or a team; null: back to the owner of its kind")
+    seen: str | None = Field(default=None, max_length=MAX_OWNER, description="whose it was when the reviewer looked")
+
+
+class ReleaseBody(Decide):
+    """A hold is to be ended."""
+
+    seen: Moment | None = Field(default=None, description="when the hold began that is meant")
+
+
+class NoteBody(Body):
+    """Something is to be written down."""
+
+    text: Note
+    by: Name | None = None
+
+
+class SignBody(Decide):
+    """A record is to be signed; the reason is what is signed: what was found out, and what was decided."""
+
+    digest: Short = Field(description="of the record as the signer has read it")
+
+
 class FilterBody(Body):
     """Which items: all of it has to be true; of several values one."""
 
@@ -102,6 +135,10 @@ class FilterBody(Body):
     until: Moment | None = None
     text: Short | None = Field(default=None, description="in ticket id or detail")
     tickets: tuple[Short, ...] = Field(default=(), max_length=MOST_TICKETS)
+    owners: tuple[Name | Literal[""], ...] = Field(default=(), description="whose it is; the empty name is nobody's")
+    groups: tuple[Short, ...] = Field(default=(), description="ids of what it died of")
+    on_hold: bool | None = None
+    overdue: bool | None = Field(default=None, description="whether it should have been decided by now")
 
     def chosen(self, states: tuple[ItemState, ...] = (ItemState.HELD,)) -> Filter:
         """Return the filter."""
@@ -139,6 +176,16 @@ class Listing(FilterBody):
         return Filter(states=self.states, **named)
 
 
+class GroupsQuery(FilterBody):
+    """The query of a list of groups."""
+
+    states: tuple[ItemState, ...] = WAITING
+
+    def selected(self) -> Filter:
+        """Return the filter."""
+        return Filter(**dict(self))
+
+
 class RejectionsQuery(Body):
     """The query of a list of refusals."""
 
@@ -169,6 +216,8 @@ PARAMETERS: Final = {
     "client": "clients",
     "ticket": "tickets",
     "state": "states",
+    "owner": "owners",
+    "group": "groups",
     "if": "supposed",
 }
 """Names in a query that may come several times, and the members that they fill where a model has those."""

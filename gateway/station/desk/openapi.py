@@ -11,14 +11,19 @@ from typing import Any, Final
 from gateway import __version__
 from gateway.station.desk.bodies import (
     PARAMETERS,
+    AssignBody,
     AuditQuery,
     Body,
     Decide,
     DiscardBody,
+    GroupsQuery,
     Listing,
+    NoteBody,
     OperationBody,
     RejectionsQuery,
+    ReleaseBody,
     ReplayBody,
+    SignBody,
     StartBody,
 )
 from gateway.station.desk.openapi_schemas import REFS, ref, schemas
@@ -110,12 +115,46 @@ def document() -> dict[str, Any]:
                 "post": _admit(),
             },
             "/v1/audit": {"get": _audit()},
+            **_reviews(),
         },
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "lz_<id>_<secret>"}},
         },
         "security": [{"key": []}, {}],
+    }
+
+
+def _reviews() -> dict[str, Any]:
+    item, group = "ticket", "group"
+    unknown, no_group = {"404": "Nobody ever reported it."}, {"404": "No item ever died of this."}
+    changed = {
+        **unknown,
+        "409": "It is not any more as it was seen; the detail says how it is.",
+        "422": "Nobody named.",
+    }
+    noted = {"422": "Nobody named."}
+    under = "/v1/quarantine/{ticket}"
+    return {
+        f"{under}/assign": {"post": _post("assign", "Give it to somebody.", AssignBody, "Noted", item, changed)},
+        f"{under}/hold": {"post": _post("hold", "Have the ticket wait.", Decide, "Noted", item, changed)},
+        f"{under}/release": {"post": _post("release", "End its hold.", ReleaseBody, "Noted", item, changed)},
+        f"{under}/notes": {
+            "post": _post("note", "Write something down about it.", NoteBody, "Noted", item, {**unknown, **noted})
+        },
+        f"{under}/why": {"get": _get("why", "Why it is where it is.", "Why", item, unknown)},
+        f"{under}/review": {
+            "get": _get("review", "The record of its review.", "Record", item, unknown),
+            "post": _post("signOff", "Sign that record.", SignBody, "Record", item, changed),
+        },
+        "/v1/groups": {"get": _get("listGroups", "Items that died of the same.", "Groups", query=GroupsQuery)},
+        "/v1/groups/{group}": {"get": _get("showGroup", "One group, and what it shares.", "Group", group, no_group)},
+        "/v1/groups/{group}/notes": {
+            "post": _post(
+                "noteGroup", "Write something down about it.", NoteBody, "Noted", group, {**no_group, **noted}
+            )
+        },
+        "/v1/caseload": {"get": _get("caseload", "How much waits for whom, and what kills workers.", "Caseload")},
     }
 
 

@@ -10,13 +10,18 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from gateway.station.desk.bodies import (
+    AssignBody,
     AuditQuery,
     Decide,
     DiscardBody,
+    GroupsQuery,
     Listing,
+    NoteBody,
     OperationBody,
     RejectionsQuery,
+    ReleaseBody,
     ReplayBody,
+    SignBody,
     StartBody,
 )
 from gateway.station.dossier import Item
@@ -51,6 +56,11 @@ def schemas() -> dict[str, Any]:
         Listing,
         RejectionsQuery,
         AuditQuery,
+        AssignBody,
+        ReleaseBody,
+        NoteBody,
+        SignBody,
+        GroupsQuery,
     ]
     _, described = models_json_schema([(model, "validation") for model in models], ref_template=REFS)
     found: dict[str, Any] = described["$defs"]
@@ -153,6 +163,65 @@ def schemas() -> dict[str, Any]:
                 "code": _OR_TEXT,
                 "reason": _TEXT,
                 "operation": _OR_TEXT,
+                "group": _OR_TEXT,
             }
         ),
+        **_of_reviews(),
+    }
+
+
+def _of_reviews() -> dict[str, Any]:
+    texts, things = {"type": "array", "items": _TEXT}, {"type": "array", "items": {"type": "object"}}
+    or_object = {"type": ["object", "null"]}
+    group = {
+        "id": _TEXT,
+        "kind": _TEXT,
+        "outcome": _TEXT,
+        "what": _TEXT,
+        "frames": texts,
+        "title": _TEXT,
+        "items": _COUNT,
+        "waiting": _COUNT,
+        "first_at": {"type": "number"},
+        "last_at": {"type": "number"},
+        "builds": {"type": "object", "additionalProperties": _COUNT},
+        "tickets": texts,
+        "comparison": or_object,
+        "relatives": texts,
+        "notes": things,
+        "acts": things,
+    }
+    return {
+        "Noted": _object({"ticket": _OR_TEXT, "group": _OR_TEXT, "owner": _OR_TEXT, "by": _TEXT}),
+        "Group": _object(group, "comparison", "relatives", "notes", "acts"),
+        "Groups": _object({"groups": {"type": "array", "items": ref("Group")}}),
+        "Why": _object(
+            {
+                "ticket": _TEXT,
+                "kind": _TEXT,
+                "state": _TEXT,
+                "client": _OR_TEXT,
+                "reason": _OR_TEXT,
+                "owner": _OR_TEXT,
+                "deadline": _MOMENT,
+                "lines": texts,
+                "deaths": {"type": "object"},
+                "group": or_object,
+                "comparison": or_object,
+                "relatives": texts,
+                "hold": or_object,
+                "notes": things,
+            }
+        ),
+        "Record": _object(
+            {
+                "ticket": _TEXT,
+                "digest": _TEXT,
+                "signed": {"type": "boolean"},
+                "changed_since_sign_off": _COUNT,
+                "entries": things,
+                "sign_offs": things,
+            }
+        ),
+        "Caseload": _object({"owners": things, "deaths": {"type": "object"}}),
     }

@@ -43,6 +43,22 @@ def no_such_item(ticket: str) -> Problem:
     return Problem(code="no-such-item", status=404, title="No such item", detail=detail)
 
 
+def no_such_ticket(ticket: str) -> Problem:
+    """404: nobody ever reported it."""
+    detail = f"Nothing of ticket {ticket!r} was ever reported here."
+    return Problem(code="no-such-ticket", status=404, title="No such ticket", detail=detail)
+
+
+def no_such_group(name: str) -> Problem:
+    """404: no item ever died of it."""
+    return Problem(code="no-such-group", status=404, title="No such group", detail=f"There is no group {name!r}.")
+
+
+def changed(sentence: str) -> Problem:
+    """409: it is not any more as the reviewer saw it; the detail says how it is, and by whom."""
+    return Problem(code="changed-meanwhile", status=409, title="Changed meanwhile", detail=sentence)
+
+
 def no_such_operation(name: str) -> Problem:
     """404: there is none of this id."""
     return Problem(code="no-such-operation", status=404, title="No such operation", detail=f"There is no {name!r}.")

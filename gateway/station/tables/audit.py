@@ -18,9 +18,11 @@ audit: Final = Table(
     Column("reason", Text, nullable=False),
     Column("code", Text),
     Column("operation", Text),
+    Column("cause", Text),
     Index("audit_by_ticket", "ticket", "generation"),
 )
-"""Who did what and why; only ever added to, which triggers in both stores see to. `code`: of a discard."""
+"""Who did what and why; only ever added to, which triggers in both stores see to. `code`: of a discard. `cause`:
+of an act about a group."""
 
 _REFUSED: Final = "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
 _FUNCTION: Final = """

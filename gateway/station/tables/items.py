@@ -38,16 +38,22 @@ items: Final = Table(
     Column("removed_at", Float),
     Column("removed_bytes", BigInteger),
     Column("decision_code", Text),
+    Column("assigned", Text),
+    Column("cause", Text),
+    Column("build", Text),
     Index("items_by_state", "state", "arrived_at"),
     Index("items_by_kind", "state", "kind", "arrived_at"),
     Index("items_by_reason", "state", "reason", "arrived_at"),
     Index("items_by_arrival", "arrived_at", "kind"),
     Index("items_by_removal", "removed_at", "decided_at"),
+    Index("items_by_cause", "cause", "arrived_at"),
 )
 """What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which
 another item may have had first. `properties` holds the message's properties and header table as AMQP bytes, so that a
 replay sends what came and not what a document format made of it. From `removed_at` on a row is a tombstone: body,
-properties and headers are empty, `removed_bytes` is the body's size as it was."""
+properties and headers are empty, `removed_bytes` is the body's size as it was.
+`assigned`: whose it is where that is not its kind's owner. `cause` and `build`: of its last run, as `grouping` reads
+it; none where that is still to come."""
 
 spooled: Final = Table(
     "spooled",

@@ -23,12 +23,15 @@ tickets: Final = Table(
     Column("charged", BigInteger, nullable=False),
     Column("client", Text),
     Column("detail", Text),
+    Column("bytes", BigInteger),
+    Column("charset", Text),
     Column("updated_at", Float, nullable=False),
     Index("tickets_by_state", "state"),
     Index("tickets_by_client", "client", "ticket"),
     Index("tickets_by_age", "updated_at"),
 )
-"""Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below."""
+"""Where each ticket stands: one row, merged by stamp and rank (P18). `charged` is what `attempts` cannot fall below.
+`bytes` and `charset` as the door measured them: what is held is compared with what was not."""
 
 runs: Final = Table(
     "runs",

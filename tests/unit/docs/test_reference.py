@@ -53,9 +53,7 @@ def test_door_and_node_check_with_the_same_limits() -> None:
 
 
 def test_every_metric_is_listed() -> None:
-    nothing = Figures(
-        quarantined=(), by_state=(), oldest_seconds=0.0, acts=(), sent=(), failed=(), lag_seconds=0.0, spooled=0
-    )
+    nothing = Figures(quarantined=(), by_state={}, loads=(), acts=(), sent=(), failed=(), lag_seconds=0.0, spooled=0)
     node = {family.name + ("_total" if family.type == "counter" else "") for family in node_metrics.REGISTRY.collect()}
     assert _unnamed(_metrics(Metrics().exposition()) | _metrics(render(nothing)) | node, OPERATIONS) == set()
 

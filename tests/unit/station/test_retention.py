@@ -23,6 +23,7 @@ from gateway.station.retention import Facts, is_decided, removal_at
 from gateway.station.store import Store
 from gateway.station.tables.audit import audit
 from gateway.station.tables.items import items, spooled
+from gateway.station.tables.reviews import holds
 from gateway.station.tables.tickets import tickets
 from gateway.station.tombstones import Tombstones
 
@@ -38,6 +39,7 @@ _FACTS = st.builds(
     ticket_state=st.sampled_from(TicketState),
     reported_at=_MOMENTS,
     all_states=st.lists(st.sampled_from(ItemState), max_size=3),
+    on_hold=st.booleans(),
 )
 
 
@@ -47,6 +49,7 @@ def test_what_is_undecided_or_not_ended_or_held_again_has_no_end(facts: Facts, k
     if found is None:
         return
     assert keep
+    assert not facts.on_hold
     assert {facts.state, *facts.all_states} <= {ItemState.REPLAYED, ItemState.DISCARDED}
     assert facts.ticket_state in {TicketState.DONE, TicketState.DISCARDED}
     assert facts.decided_at is not None
@@ -90,6 +93,12 @@ async def _lay_out(store: Store, drawn: Sequence[Any]) -> None:
     async with store.writing() as transaction:
         await transaction.execute(sa.insert(tickets), of_tickets)
         await transaction.execute(sa.insert(items), of_items)
+        waiting = [{"ticket": f"t{number}", "by": "b", "reason": "r", "since": 1.0} for number in _on_hold(drawn)]
+        await transaction.execute(sa.insert(holds), waiting)
+
+
+def _on_hold(drawn: Sequence[Any]) -> range:
+    return range(0, len(drawn), 7)
 
 
 async def _whole(store: Store) -> set[tuple[str, int]]:
@@ -111,6 +120,7 @@ async def test_the_store_removes_what_the_rule_says_and_nothing_else(store_url: 
                 ticket_state=state,
                 reported_at=at,
                 all_states=[one for one, _ in generations],
+                on_hold=number in _on_hold(_EVERY_TICKET),
             )
             goes_at = removal_at(facts, KEEP)
             if goes_at is not None and goes_at <= NOW:
