@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests up test soak demo bench fuzz check coverage format lock
+.PHONY: help setup setup-tests up test soak demo bench peers fuzz check coverage format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -29,8 +29,13 @@ soak: setup ## two hundred repetitions of one killer among good tickets while wo
 demo: setup ## the story of ticket 9417, start to end
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo
 
-bench: setup ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
+bench: setup peers ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
 	@$(PYTHON_BIN)/python -m benchmarks all --quick --save
+
+peers: setup ## fetch the programs that the benchmarks measure beside the product, into .venv/peers (35 MB)
+	@$(PYTHON_BIN)/python -m venv .venv/peers
+	@.venv/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes \
+		-r requirements-peers.lock
 
 FUZZ_SECONDS ?= 60
 fuzz: setup ## search for bytes that break the door's readers, FUZZ_SECONDS for each; fetches atheris (35 MB) at first
@@ -73,4 +78,5 @@ lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinn
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra fast --extra zstd --output-file requirements.lock
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra fast --extra zstd --output-file requirements-dev.lock
 	$(COMPILE) $(UPGRADE) requirements-fuzz.in --output-file requirements-fuzz.lock
+	$(COMPILE) $(UPGRADE) requirements-peers.in --output-file requirements-peers.lock
 	$(COMPILE) $(UPGRADE) pyproject.toml --only-build-deps --build-deps-for wheel --output-file requirements-build.lock

@@ -17,11 +17,12 @@ from typing import Any, Final
 import psutil
 
 from benchmarks import admission, consume, hostile, recycle, restart, station, storm
+from benchmarks.peers import environment, registry
 from benchmarks.programs import ROOT
-from benchmarks.scale import FULL, QUICK, TINY, Scale
+from benchmarks.scale import FULL, QUICK, TINY
 from benchmarks.waiting import BenchmarkFailed
 
-BENCHMARKS: Final[dict[str, Callable[[Scale], dict[str, Any]]]] = {
+BENCHMARKS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "storm": lambda scale: storm.measure(scale, node=False),
     "storm --node": lambda scale: storm.measure(scale, node=True),
     "consume": consume.measure,
@@ -36,13 +37,21 @@ RESULTS: Final = ROOT / "benchmarks" / "results"
 
 def main(argv: list[str]) -> int:
     """Run what the command line names."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     scale = TINY if options.tiny else QUICK if options.quick else FULL
     chosen = list(BENCHMARKS) if options.name == "all" else [options.name + (" --node" if options.node else "")]
+    try:
+        wanted = registry.chosen(chosen, "" if options.tiny and options.peers is None else options.peers)
+    except ValueError as unknown:
+        parser.error(str(unknown))
+    peers, why_without = environment.runnable(wanted)
+    if why_without:
+        print(f"{why_without}: measuring without peers (`make peers` makes it)", file=sys.stderr)
     for name in chosen:
         try:
-            figures = BENCHMARKS[name](scale)
+            figures = BENCHMARKS[name](scale, peers=peers[name]) if name in peers else BENCHMARKS[name](scale)
         except BenchmarkFailed as failure:
             print(f"{name}: {failure}", file=sys.stderr)
             return 1
@@ -71,6 +80,7 @@ def _machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "rabbitmq": _rabbitmq(),
         **{name: version(name) for name in packages},
+        "peers": {name: found for name, found in environment.versions().items() if name in environment.MEASURED},
     }
 
 
@@ -88,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     size.add_argument("--tiny", action="store_true", help="proves that it runs, measures nothing")
     parser.add_argument("--node", action="store_true", help="storm: the killer takes the whole node with it")
     parser.add_argument("--json", action="store_true", help="the figures as one object on the last line")
+    parser.add_argument("--peers", metavar="A,B", help="beside which peers; all by default, none with an empty list")
     parser.add_argument("--save", action="store_true", help="write them to benchmarks/results/ too")
     return parser
 

@@ -1,16 +1,18 @@
 """What does it cost to take responsibility for one ticket at the door?
 
-Full preflight and confirmed quorum publish, beside a bare aiohttp answer and a plain aiohttp + aio-pika publish, in
-turn. The client runs in a process of its own on the same cores; so does the broker.
+Full preflight and confirmed quorum publish, beside a bare aiohttp answer, a plain aiohttp + aio-pika publish and doors
+of other frameworks, in turn. The client runs in a process of its own on the same cores; so does the broker.
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks import client
 from benchmarks.house import House
+from benchmarks.peers import running
+from benchmarks.peers.registry import Peer
 from benchmarks.programs import Program
 from benchmarks.scale import Scale
 from gateway.embedded import free_port
@@ -39,23 +41,27 @@ class Door:
     port: int
 
 
-def measure(scale: Scale) -> dict[str, Any]:
-    """Run bare, plain and ours in turn, then ours with 16 KiB and ours at 70 % of its rate, open loop; medians."""
+def measure(scale: Scale, peers: Sequence[Peer] = ()) -> dict[str, Any]:
+    """Run bare, plain, peers and ours in turn, ours with 16 KiB, and at 70 % of its rate, open loop; medians."""
     bare, plain, ours, large, p99, p50 = [], [], [], [], [], []
+    theirs: dict[str, list[Leg]] = {peer.name: [] for peer in peers}
     with House(LAZARETTO_MAX_QUEUED="10000000") as house:
         product = Door(program=house.door(), port=house.door_port)
         answering, publishing = _peer(house, "--bare"), _peer(house, "--broker", house.broker.url)
-        for door in (product, answering, publishing):
+        others = {peer.name: _other(house, peer) for peer in peers}
+        for door in (product, answering, publishing, *others.values()):
             client.send(door.port, _WARM_UP)
         for _ in range(scale.pairs):
             bare.append(_closed(house, answering, scale.requests))
             plain.append(_closed(house, publishing, scale.requests))
+            for name, door in others.items():
+                theirs[name].append(_closed(house, door, scale.requests))
             ours.append(_closed(house, product, scale.requests))
             large.append(_closed(house, product, scale.requests, _16_KIB))
             paced = client.send(product.port, scale.requests, rate=ours[-1].rate * _SHARE_OF_MAXIMUM)
             p99.append(paced.p99_ms)
             p50.append(paced.p50_ms)
-    named = {"ours": ours, "ours_16k": large, "aiohttp + aio-pika": plain, "aiohttp, bare": bare}
+    named = {"ours": ours, "ours_16k": large, "aiohttp + aio-pika": plain, "aiohttp, bare": bare, **theirs}
     return {
         "us_per_request": _median(leg.us for leg in ours),
         "plain_us_per_request": _median(leg.us for leg in plain),
@@ -67,6 +73,7 @@ def measure(scale: Scale) -> dict[str, Any]:
         "peers": {
             "aiohttp + aio-pika": _median(leg.us for leg in plain),
             "aiohttp, bare": _median(leg.us for leg in bare),
+            **{name: _median(leg.us for leg in legs) for name, legs in theirs.items()},
         },
         "requests_per_s": {name: _median(leg.rate for leg in legs) for name, legs in named.items()},
         "broker_us_per_request": {name: _median(leg.broker_us for leg in legs) for name, legs in named.items()},
@@ -78,6 +85,13 @@ def measure(scale: Scale) -> dict[str, Any]:
 def _peer(house: House, *arguments: str) -> Door:
     port = free_port()
     door = Door(program=house.start("benchmarks.peers.door", "--port", str(port), *arguments), port=port)
+    house.until_ready(door.program, port)
+    return door
+
+
+def _other(house: House, peer: Peer) -> Door:
+    port = free_port()
+    door = Door(program=running.start(house, peer, f"peer-{peer.name}", str(port)), port=port)
     house.until_ready(door.program, port)
     return door
 

@@ -5,6 +5,7 @@ Owns start, end and the settings that differ from the defaults. Asks the product
 
 import http.client
 import json
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -90,10 +91,10 @@ class House:
 
     # Programs
 
-    def start(self, *module_and_arguments: str, **env: str) -> Program:
-        """Start `python -m ...` with this house's settings, and with others in `env`."""
+    def start(self, *module_and_arguments: str, python: str = sys.executable, **env: str) -> Program:
+        """Start `python -m ...` with this house's settings, and with others in `env`; `python` is a peer's own."""
         log = self.folder / f"{len(self._programs)}.log"
-        program = Program(*module_and_arguments, env={**self.env, **env}, log=log)
+        program = Program(*module_and_arguments, env={**self.env, **env}, log=log, python=python)
         self._programs.append(program)
         return program
 

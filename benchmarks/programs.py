@@ -24,14 +24,14 @@ _ENDS_WITHIN: Final = 40.0
 class Program:
     """One `python -m ...` in a session of its own; what it says goes to `log`."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str], log: Path) -> None:
+    def __init__(self, *arguments: str, env: Mapping[str, str], log: Path, python: str = sys.executable) -> None:
         self.log: Final = log
         self._name = " ".join(arguments[:2])
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 # The first words end the program too, should this process be killed before it can.
-                ["/usr/bin/setpriv", "--pdeathsig", "TERM", sys.executable, "-m", *arguments],
+                ["/usr/bin/setpriv", "--pdeathsig", "TERM", python, "-m", *arguments],
                 env={**inherited, "PYTHONPATH": str(ROOT), **env},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,

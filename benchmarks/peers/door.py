@@ -9,31 +9,18 @@ import json
 import sys
 from uuid import uuid4
 
-import aio_pika
-from aio_pika.abc import AbstractExchange
 from aiohttp import web
+
+from benchmarks.peers.publishing import publisher
 
 
 async def _main(arguments: argparse.Namespace) -> None:
-    exchange: AbstractExchange | None = None
-    if not arguments.bare:
-        connection = await aio_pika.connect(arguments.broker)
-        channel = await connection.channel(on_return_raises=True)
-        await channel.declare_queue(arguments.queue, durable=True, arguments={"x-queue-type": "quorum"})
-        exchange = channel.default_exchange
+    publish = None if arguments.bare else await publisher(arguments.broker, arguments.queue)
 
     async def take(request: web.Request) -> web.Response:
         body = await request.read()
         json.loads(body)
-        ticket = str(uuid4())
-        if exchange is not None:
-            message = aio_pika.Message(
-                body,
-                message_id=ticket,
-                content_type="application/json",
-                delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-            )
-            await exchange.publish(message, arguments.queue, mandatory=True, timeout=30)
+        ticket = str(uuid4()) if publish is None else await publish(body)
         return web.json_response({"id": ticket, "state": "accepted"}, status=202)
 
     async def alive(_: web.Request) -> web.Response:

@@ -10,7 +10,13 @@ from tests.architecture.source import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-fuzz.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-build.lock",
+    "requirements-fuzz.lock",
+    "requirements-peers.lock",
+)
 
 
 def _pins(name: str) -> dict[str, str]:
@@ -38,6 +44,9 @@ def test_everything_the_project_asks_for_is_pinned() -> None:
     assert _wanted(extras["fast"] + extras["zstd"]) - _pins("requirements.lock").keys() == set()
     assert _wanted(extras["dev"]) - _pins("requirements-dev.lock").keys() == set()
     assert _pins("requirements-fuzz.lock").keys() == {"atheris"}
+    asked = [line for line in (ROOT / "requirements-peers.in").read_text("utf-8").splitlines() if line[0] != "#"]
+    assert asked
+    assert _wanted(asked) - _pins("requirements-peers.lock").keys() == set()
     assert _wanted(PYPROJECT["build-system"]["requires"]) == _pins("requirements-build.lock").keys()
 
 

@@ -1,0 +1,92 @@
+"""Whom the benchmarks measure beside the product: who there is, who was asked for, and whether they can run."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.peers import environment, registry
+from benchmarks.peers.registry import CONSUMERS, DOORS, Peer, chosen
+from tests.support.program import ROOT
+
+EVERYONE = [*DOORS, *CONSUMERS]
+BOTH = ["admission", "consume"]
+
+
+def _names(peers: tuple[Peer, ...]) -> list[str]:
+    return [peer.name for peer in peers]
+
+
+def _defined(peer: Peer) -> set[str]:
+    """Names at the top of a peer's module, which cannot be imported here: its packages are elsewhere."""
+    tree = ast.parse((ROOT / Path(*peer.module.split("."))).with_suffix(".py").read_text("utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    targets = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
+    return functions | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def test_no_two_peers_have_one_name() -> None:
+    assert len({peer.name for peer in EVERYONE}) == len(EVERYONE)
+
+
+@pytest.mark.parametrize("peer", EVERYONE, ids=lambda peer: peer.name)
+def test_a_peers_command_starts_its_module(peer: Peer) -> None:
+    (named,) = [word for word in peer.command if word.startswith(peer.module)]
+    module, _, variable = named.partition(":")
+    assert module == peer.module
+    assert not variable or variable in _defined(peer)
+
+
+@pytest.mark.parametrize("peer", CONSUMERS, ids=lambda peer: peer.name)
+def test_every_consumer_can_be_given_items(peer: Peer) -> None:
+    assert "fill" in _defined(peer)
+
+
+def test_all_are_measured_unless_some_are_named() -> None:
+    assert chosen(["admission", "storm", "consume"], None) == {"admission": DOORS, "consume": CONSUMERS}
+    some = chosen(BOTH, " taskiq,fastapi, celery")
+    assert {name: _names(peers) for name, peers in some.items()} == {
+        "admission": ["fastapi"],
+        "consume": ["celery", "taskiq"],
+    }
+    assert chosen(BOTH, "") == {"admission": (), "consume": ()}
+
+
+@pytest.mark.parametrize(("benchmark", "name"), [("admission", "celery"), ("consume", "nobody"), ("storm", "celery")])
+def test_a_peer_that_the_benchmark_does_not_have_is_a_usage_error(
+    benchmark: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([benchmark, "--tiny", "--peers", name])
+    assert ended.value.code == 2
+    assert f"no peer here is called {name}" in capsys.readouterr().err
+
+
+def _installed(venv: Path, **versions: str) -> None:
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").touch()
+    for name, version in versions.items():
+        folder = venv / "lib" / "python3.11" / "site-packages" / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", "utf-8")
+
+
+def test_without_their_environment_peers_are_left_out_and_the_reason_is_told(tmp_path: Path) -> None:
+    left, why = environment.runnable(registry.PEERS, tmp_path / "absent")
+    assert left == {"admission": (), "consume": ()}
+    assert why == "the peers' virtual environment is not there"
+    assert environment.runnable({"admission": ()}, tmp_path / "absent") == ({"admission": ()}, None)
+
+
+def test_an_environment_that_is_not_what_the_lock_pins_is_not_used(tmp_path: Path) -> None:
+    _installed(tmp_path, Taskiq_Aio_Pika="0.6.1", celery="5.6.0")
+    why = environment.why_unusable(tmp_path, {"taskiq-aio-pika": "0.6.1", "celery": "5.7.0"})
+    assert why == "the peers' virtual environment lacks celery==5.7.0"
+    assert environment.why_unusable(tmp_path, {"taskiq-aio-pika": "0.6.1", "celery": "5.6.0"}) is None
+
+
+def test_the_versions_in_the_results_are_of_packages_that_are_pinned() -> None:
+    pins = environment.pins(environment.LOCK.read_text("utf-8"))
+    assert set(environment.MEASURED) <= pins.keys()
+    assert pins["celery"]
