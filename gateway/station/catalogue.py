@@ -40,6 +40,12 @@ class Selection:
     """Occurs in the ticket's id or in why it is here."""
     since: float | None = None
     until: float | None = None
+    owner: str | None = None
+    """Whose it is; empty is nobody's in particular."""
+    group: str | None = None
+    """Id of what it died of."""
+    overdue: bool | None = None
+    on_hold: bool | None = None
 
     def filter(self) -> Filter:
         """Return it as what an operation, an export or a program is told: it means the same items everywhere."""
@@ -51,6 +57,10 @@ class Selection:
             outcomes=_some(self.outcome),
             signal=self.signal,
             text=self.text,
+            owners=_some(self.owner),
+            groups=_some(self.group),
+            overdue=self.overdue,
+            on_hold=self.on_hold,
             since=self.since,
             until=self.until,
         )

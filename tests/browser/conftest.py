@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from gateway import api_key
 from gateway.contract.journal import Event, EventName
@@ -32,6 +32,7 @@ Result = TypeVar("Result")
 PICTURES = ROOT / "artefacts" / "desk"
 _PATIENCE = 20_000
 """Milliseconds."""
+expect.set_options(timeout=_PATIENCE)
 _ARGUMENTS = (
     "--no-sandbox",  # CI is root in a container of its own
     "--disable-gpu",

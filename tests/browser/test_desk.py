@@ -15,6 +15,8 @@ PAGES = (
     "/",
     "/items",
     "/items/9417",
+    "/groups",
+    "/items/9417/review",
     "/operations",
     "/operations/new?kind=abuse.report&all=yes",
     "/discarded",
@@ -64,7 +66,7 @@ def test_a_reviewer_finds_a_ticket_understands_why_it_is_here_and_replays_it(rev
 
     _decide(page, "Replay", "the reader streams now")
     expect(page.get_by_role("status").filter(has_text="sent again")).to_be_visible()
-    expect(page.get_by_text("replayed by Ana")).to_be_visible()
+    expect(page.get_by_text("it was replayed by Ana")).to_be_visible()
     (body,) = _sent(reviewers.station, "9417")
     assert body.decode("utf-16").startswith("2026-11-30 08:14:07 WARN")
     page.get_by_role("link", name="Audit").click()

@@ -35,7 +35,10 @@ AGES: Final = {
     ">7d": "more than a week",
 }
 _SECONDS: Final = {"1h": 3600.0, "1d": 86400.0, "7d": 7 * 86400.0}
-_TEXTS: Final = ("kind", "reason", "outcome", "client", "signal", "text")
+_TEXTS: Final = ("kind", "reason", "outcome", "client", "signal", "text", "owner", "group", "review")
+REVIEWS: Final = {"": "any", "overdue": "overdue", "on_hold": "on hold", "unreviewed": "not on hold"}
+NOBODY: Final = "-"
+"""Stands for an owner that is nobody in particular."""
 _MOST_LETTERS: Final = 200
 _SIGNAL: Final = re.compile(r"[0-9]{1,3}")
 _PLACE: Final = re.compile(r"[0-9]{1,18}")
@@ -56,13 +59,16 @@ class Address:
         """Return the selection it means at `now`, Unix seconds."""
         since = now - _SECONDS[self.age[1:]] if self.age.startswith("<") else None
         until = now - _SECONDS[self.age[1:]] if self.age.startswith(">") else None
-        signal = self.texts.get("signal")
-        texts = {name: value for name, value in self.texts.items() if name != "signal"}
+        signal, review, owner = (self.texts.get(name) for name in ("signal", "review", "owner"))
+        texts = {name: value for name, value in self.texts.items() if name not in {"signal", "review", "owner"}}
         return Selection(
             states=STATES[self.state],
             since=since,
             until=until,
             signal=None if signal is None else int(signal),
+            owner="" if owner == NOBODY else owner,
+            overdue=True if review == "overdue" else None,
+            on_hold={"on_hold": True, "unreviewed": False}.get(review or ""),
             **texts,
         )
 
@@ -120,6 +126,8 @@ def read(query: Mapping[str, str], *, state: str = "waiting") -> Address:
         del texts["outcome"]
     if texts.get("signal") and _SIGNAL.fullmatch(texts["signal"]) is None:
         del texts["signal"]
+    if texts.get("review") not in (None, *REVIEWS):
+        del texts["review"]
     named, age = query.get("state", state), query.get("age", "")
     return Address(
         state=named if named in STATES else state,

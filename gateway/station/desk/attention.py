@@ -10,12 +10,14 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.station import catalogue, fleet
+from gateway.station import caseload, catalogue, deaths, fleet
+from gateway.station.caseload import Load
 from gateway.station.catalogue import Selection
 from gateway.station.desk import charts, views
 from gateway.station.desk.almanac import DAYS
 from gateway.station.desk.parts import ALMANAC, STORE, VITALS
 from gateway.station.desk.rendering import page
+from gateway.station.store import Store
 
 _NEWEST: Final = 8
 
@@ -27,22 +29,29 @@ def add_routes(app: web.Application) -> None:
 
 async def _attention(request: web.Request) -> web.StreamResponse:
     store, now = request.app[STORE], time.time()
-    newest, counted, oldest, states, arrived, lost = await asyncio.gather(
+    newest, counted, oldest, states, loads, losses = await asyncio.gather(
         catalogue.find(store, Selection(), newest_first=True, limit=_NEWEST),
         catalogue.count(store, Selection()),
         catalogue.find(store, Selection(), limit=1),
         fleet.find(store),
-        request.app[ALMANAC].quarantines.get(),
-        request.app[ALMANAC].losses.get(),
+        _loads(store, now),
+        deaths.recent(store, now),
     )
     context = {
-        "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, now),
+        "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, loads, now),
         "findings": request.app[VITALS].findings,
+        "loads": loads,
+        "losses": losses,
         "newest": newest.entries,
         "charts": [
-            charts.stacked("Quarantined", "items", arrived),
-            charts.stacked("Runs lost to a death", "runs", lost),
+            charts.stacked("Quarantined", "items", await request.app[ALMANAC].quarantines.get()),
+            charts.stacked("Runs lost to a death", "runs", await request.app[ALMANAC].losses.get()),
         ],
         "days": DAYS,
     }
     return page(request, "attention.html", context)
+
+
+async def _loads(store: Store, now: float) -> list[Load]:
+    async with store.reading() as transaction:
+        return await caseload.loads(transaction, now)

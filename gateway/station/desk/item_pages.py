@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.contract.outcomes import Outcome
 from gateway.depot import ContentLost, DepotDown
 from gateway.settings import StationSettings
-from gateway.station import catalogue, dossier, letterhead, lineage
+from gateway.station import catalogue, dossier, explaining, letterhead, lineage
 from gateway.station.decided import MEANINGS
 from gateway.station.desk import address, enclosures, given, reveals, timeline, views
 from gateway.station.desk.given import Incomplete
@@ -29,6 +29,10 @@ _DONE: Final = {
     "replayed": "It was sent again, and the broker has confirmed it.",
     "discarded": "It is discarded. It can be restored for a while; its body and history stay here.",
     "restored": "It is held again, as it was.",
+    "assign": "It is given to somebody else.",
+    "hold": "It is on hold: nobody decides about it until it is released.",
+    "release": "It is on hold no more.",
+    "note": "It is written down.",
     "revealed": "That you looked at the body is on record.",
 }
 
@@ -65,6 +69,7 @@ async def _listed(request: web.Request, template: str, asked: address.Address) -
         "listing": views.listing(found, counted, asked),
         "choices": {**choices, "outcome": [outcome.value for outcome in Outcome], "state": list(address.STATES)},
         "ages": address.AGES,
+        "reviews": address.REVIEWS,
     }
     return page(request, template, context)
 
@@ -84,6 +89,7 @@ async def item_page(request: web.Request, *, status: int = 200, **extra: Any) ->
         "generations": timeline.generations(found, request.app[SETTINGS].item_retention, time.time()),
         "descents": {one.generation: one for one in await lineage_of(request, ticket)},
         "codes": MEANINGS,
+        "why": await explaining.explain(store, ticket),
         "restorable": views.restorable(found, request.app[SETTINGS].restore_window, time.time()),
         "body": None,
         "hidden": False,

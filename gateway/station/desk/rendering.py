@@ -13,6 +13,7 @@ from gateway.station.desk.parts import DOORKEEPER, HOLDER, IDENTITY
 
 NAV: Final = (
     ("Attention", "/"),
+    ("Groups", "/groups"),
     ("Items", "/items"),
     ("Operations", "/operations"),
     ("Discarded", "/discarded"),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gateway.admission import AttachmentFacts
 from gateway.preflight.attachments import Attachment
 from gateway.station import wording
+from gateway.station.caseload import Load
 from gateway.station.catalogue import Counted, Entry, Page
 from gateway.station.desk.address import Address
 from gateway.station.dossier import Dossier
@@ -72,9 +73,12 @@ class RefusalView:
     told: Sequence[str]
 
 
-def figures(counted: Counted, oldest: Entry | None, states: Sequence[NodeState], now: float) -> list[Figure]:
+def figures(
+    counted: Counted, oldest: Entry | None, states: Sequence[NodeState], loads: Sequence[Load], now: float
+) -> list[Figure]:
     """Return the first page's numbers, the most pressing first."""
     waited = 0.0 if oldest is None else now - oldest.mark.at
+    overdue = sum(load.overdue for load in loads)
     storms = sum(state.event == "storm" and state.state not in _CALM_STATES for state in states)
     breakers = {state.subject for state in states if state.event == "breaker" and state.state not in _CALM_STATES}
     return [
@@ -89,6 +93,12 @@ def figures(counted: Counted, oldest: Entry | None, states: Sequence[NodeState],
             label="item waits" if counted.number == 1 else "items wait",
             tone="warn" if counted.number else "good",
             link="/items",
+        ),
+        Figure(
+            value=number(overdue),
+            label="past its deadline" if overdue == 1 else "past their deadline",
+            tone="bad" if overdue else "good",
+            link="/items?review=overdue",
         ),
         Figure(
             value=str(storms),

@@ -32,6 +32,9 @@ addresses = st.builds(
             "kind": st.just("support.ticket"),
             "outcome": st.sampled_from(Outcome).map(str),
             "signal": st.integers(0, 99).map(str),
+            "owner": texts.filter(bool),
+            "group": texts.filter(bool),
+            "review": st.sampled_from(["overdue", "on_hold", "unreviewed"]),
         },
     ),
 )
@@ -51,7 +54,22 @@ def test_an_address_that_was_written_reads_the_same(asked: Address, place: Mark)
 
 @given(
     st.dictionaries(
-        st.sampled_from(["state", "kind", "reason", "outcome", "signal", "text", "age", "order", "after", "before"]),
+        st.sampled_from(
+            [
+                "state",
+                "kind",
+                "reason",
+                "outcome",
+                "signal",
+                "text",
+                "age",
+                "order",
+                "after",
+                "before",
+                "owner",
+                "review",
+            ]
+        ),
         st.text(max_size=300),
     )
 )

@@ -164,7 +164,7 @@ async def test_what_nodes_say_of_themselves_is_shown_as_text(store: Store, desk:
 
 async def test_the_first_page_begins_with_what_needs_a_person(store: Store, desk: TestClient[Any, Any]) -> None:
     calm = await _page(desk, "/")
-    assert calm.count('class="figure good"') == 4
+    assert calm.count('class="figure good"') == 5
     assert "Nothing is in quarantine." in calm
     now = time.time()
     await past.fill(store, now, items=30)
@@ -176,6 +176,7 @@ async def test_the_first_page_begins_with_what_needs_a_person(store: Store, desk
     assert figures == [
         ("bad", "12 d", "oldest undecided"),
         ("warn", "30", "items wait"),
+        ("good", "0", "past their deadline"),
         ("bad", "1", "storm guard tripped"),
         ("bad", "1", "dependency down"),
     ]
