@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import pickle
 import signal
 import socket
 import struct
@@ -19,7 +18,10 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from gateway.admission import Limits, Refused
 from gateway.preflight.examination import Passed, examine
@@ -35,6 +37,15 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Which vocabulary the examiner is to build, once it needs it; the first message that it gets."""
+
+    name: str
+    file: str | None
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A submission to examine; `deadline` is on the monotonic clock, which all processes share."""
 
@@ -46,23 +57,43 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of the order of that number; `failure` is the trace of our own bug, where that is what came of it."""
+    """What came of the order of that number: one of the two, or neither where time ran out.
+
+    `failure` is the trace of our own bug, where that is what came of it.
+    """
 
     number: int
-    found: Passed | Refused | OutOfTime
+    passed: Passed | None = None
+    refused: Refused | None = None
     failure: str = ""
 
+    @property
+    def found(self) -> Passed | Refused | OutOfTime:
+        """What `examine` has returned there."""
+        return self.passed or self.refused or OutOfTime()
 
-def packed(message: Order | Verdict | Vocabulary) -> bytes:
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_NAMED: Final = msgspec.msgpack.Decoder(Named)
+_ORDER: Final = msgspec.msgpack.Decoder(Order)
+_VERDICT: Final = msgspec.msgpack.Decoder(Verdict)
+
+
+def naming(vocabulary: Vocabulary) -> Named:
+    """Return what the examiner is to be told of a vocabulary."""
+    file = None if vocabulary.file is None else str(vocabulary.file)
+    return Named(name=vocabulary.name, file=file, sha256=vocabulary.sha256)
+
+
+def packed(message: Named | Order | Verdict) -> bytes:
     """Return a message as it goes over the socket, its length before it."""
-    # Pickled, because both ends are this program, on a socket that nobody else has.
-    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    content = _ENCODER.encode(message)
     return LENGTH.pack(len(content)) + content
 
 
-def unpacked(content: bytes) -> Any:
-    """Return the message that a content is."""
-    return pickle.loads(content)  # noqa: S301 - as above
+def verdict_of(content: bytes) -> Verdict:
+    """Read a verdict; raises msgspec.DecodeError for what is none."""
+    return _VERDICT.decode(content)
 
 
 def main(descriptor: int, parent: int) -> int:
@@ -74,9 +105,14 @@ def main(descriptor: int, parent: int) -> int:
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=descriptor) as door:
-        vocabulary = _receive(door)
-        while vocabulary is not None and (order := _receive(door)) is not None:
-            door.sendall(packed(_examined(order, vocabulary)))
+        told = _receive(door)
+        if told is None:
+            return 0
+        named = _NAMED.decode(told)
+        file = None if named.file is None else Path(named.file)
+        vocabulary = Vocabulary.at_need(named.name, file=file, sha256=named.sha256)
+        while (order := _receive(door)) is not None:
+            door.sendall(_answer(_ORDER.decode(order), vocabulary))
     return 0
 
 
@@ -90,22 +126,25 @@ def command(descriptor: int) -> list[str]:
     return [sys.executable, "-c", boot, str(descriptor), str(os.getpid()), *path]
 
 
-def _examined(order: Order, vocabulary: Vocabulary) -> Verdict:
-    found: Passed | Refused | OutOfTime = OutOfTime()
-    failure = ""
+def _answer(order: Order, vocabulary: Vocabulary) -> bytes:
     try:
-        if time.monotonic() <= order.deadline:
-            found = examine(order.submission, order.limits, vocabulary, deadline=order.deadline)
+        if time.monotonic() > order.deadline:
+            return packed(Verdict(number=order.number))
+        match examine(order.submission, order.limits, vocabulary, deadline=order.deadline):
+            case Passed() as passed:
+                return packed(Verdict(number=order.number, passed=passed))
+            case Refused() as refused:
+                return packed(Verdict(number=order.number, refused=refused))
+            case OutOfTime():
+                return packed(Verdict(number=order.number))
     except Exception:  # noqa: BLE001 - told to the door, whose answer is a 500
-        failure = traceback.format_exc()
-    return Verdict(number=order.number, found=found, failure=failure)
+        return packed(Verdict(number=order.number, failure=traceback.format_exc()))
 
 
-def _receive(door: socket.socket) -> Any:
+def _receive(door: socket.socket) -> bytes | None:
     """Return the next message, None at the end."""
     head = _exactly(door, LENGTH.size)
-    content = None if head is None else _exactly(door, *LENGTH.unpack(head))
-    return None if content is None else unpacked(content)
+    return None if head is None else _exactly(door, *LENGTH.unpack(head))
 
 
 def _exactly(door: socket.socket, size: int) -> bytes | None:

@@ -12,13 +12,15 @@ import logging
 import socket
 import subprocess
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.admission import Limits, Refused
 from gateway.contract import logs
 from gateway.preflight.examination import Passed, examine
-from gateway.preflight.examining import LENGTH, Order, Verdict, command, packed, unpacked
+from gateway.preflight.examining import LENGTH, Order, Verdict, command, naming, packed, verdict_of
 from gateway.preflight.ticket import Submission
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
@@ -162,7 +164,7 @@ class _Process:
                 ours.close()
                 raise
         reader, writer = await asyncio.open_unix_connection(sock=ours)
-        writer.write(packed(replace(vocabulary)))  # as it is named, without what may have been built of it here
+        writer.write(packed(naming(vocabulary)))
         return cls(process, reader, writer)
 
     @property
@@ -203,9 +205,9 @@ class _Process:
         try:
             while True:
                 (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-                verdict: Verdict = unpacked(await reader.readexactly(size))
+                verdict = verdict_of(await reader.readexactly(size))
                 self._tell(verdict.number, verdict)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
             self.end()
             while self._process.poll() is None:  # noqa: ASYNC110 - it is killed: the next look, as a rule, is the last
                 await asyncio.sleep(_REAPING)

@@ -8,11 +8,16 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.admission import Limits
-from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary
+from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary, examine
+from gateway.preflight.examining import LENGTH, Verdict, packed, verdict_of
 from gateway.preflight.offload import INLINE_BYTES, Busy, ExaminationFailed, Examiner
 
 SMALL = Submission(body=b"hello", content_type="text/plain", kind="k")
@@ -98,14 +103,38 @@ async def test_a_process_that_hangs_is_out_of_time_and_replaced(vocabulary: Voca
         examiner.close()
 
 
-async def test_our_own_bug_in_the_process_is_told_with_its_trace_and_ends_nothing(examiner: Examiner) -> None:
-    assert isinstance(await examiner.examine(LARGE), Passed)
-    pid = examiner.pid
-    broken = Submission(body=LARGE.body, content_type=LARGE.content_type, kind=["k"])  # type: ignore[arg-type]
-    with pytest.raises(ExaminationFailed, match="Traceback"):
-        await examiner.examine(broken)
-    assert isinstance(await examiner.examine(LARGE), Passed)
-    assert examiner.pid == pid
+async def test_what_the_examination_raises_is_told_with_its_trace_and_ends_nothing(tmp_path: Path) -> None:
+    removed = Vocabulary.at_need("o200k_base", file=tmp_path / "removed", sha256="0" * 64)
+    examiner = Examiner(Limits(), removed, seconds=30)
+    try:
+        assert isinstance(await examiner.examine(LARGE), Passed)
+        pid = examiner.pid
+        with pytest.raises(ExaminationFailed, match=r"Traceback[^$]*VocabularyError"):
+            await examiner.examine(Submission(body=LARGE.body * 3, content_type=LARGE.content_type, kind="k"))
+        assert isinstance(await examiner.examine(LARGE), Passed)
+        assert examiner.pid == pid
+    finally:
+        examiner.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xc1", packed(Verdict(number=1))[LENGTH.size : -1], b"\x81\xa6number\xa3one"], ids=range(4)
+)
+def test_what_is_no_verdict_is_never_taken_for_one(content: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        verdict_of(content)
+
+
+@given(st.binary(max_size=64) | st.recursive(st.integers() | st.binary(), st.lists).map(repr).map(str.encode))
+def test_any_ticket_comes_back_as_it_was_examined(content: bytes) -> None:
+    vocabulary = Vocabulary.at_need("o200k_base")
+    for content_type in ("application/json", "text/plain", "multipart/form-data; boundary=b"):
+        found = examine(Submission(body=content, content_type=content_type, kind="k"), Limits(), vocabulary)
+        assert not isinstance(found, OutOfTime)
+        passed, refused = (found, None) if isinstance(found, Passed) else (None, found)
+        verdict = Verdict(number=7, passed=passed, refused=refused)
+        again = verdict_of(packed(verdict)[LENGTH.size :])
+        assert (again, again.found) == (verdict, found)
 
 
 async def test_what_may_need_its_tokens_counted_is_no_small_body(vocabulary: Vocabulary) -> None:
