@@ -13,6 +13,7 @@ from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import TicketState
 from gateway.errors import violation_document
 from gateway.preflight.examination import Passed
+from gateway.station.escalation_state import EscalationState
 from gateway.station.store import TicketStatus
 
 _MOST_OBSERVED: Final = 64
@@ -82,5 +83,10 @@ def status(found: TicketStatus) -> dict[str, Any]:
         "generation": found.generation,
         "updated_at": found.updated_at,
         "detail": found.detail,
+        "escalation": None if found.escalation is None else _escalation(found.escalation, found.reference),
         "message": _IN_WORDS[found.state],
     }
+
+
+def _escalation(state: EscalationState, reference: str | None) -> dict[str, Any]:
+    return {"state": state.value, "reference": reference}

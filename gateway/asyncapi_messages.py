@@ -224,23 +224,45 @@ _DATA: Final[dict[EventName, tuple[Schema, Schema]]] = {
     EventName.STORM: ({"state": _TEXT}, {}),
     EventName.LEAK: ({}, {}),
 }
+_ANYWHERE: Final[Schema] = {"dedup_key": _TEXT, "link": {"type": "string", "format": "uri"}}
 _OF_AN_ITEM: Final[Schema] = {
     "ticket": _TICKET,
     "kind": _TEXT,
     "generation": _COUNT,
     "attempts": _COUNT,
     "reason": _TEXT,
-    "link": {"type": "string", "format": "uri"},
+    **_ANYWHERE,
 }
-_FLEET_STORM: Final = "fleet.storm"
-"""Of a node, which the gateway does not import."""
+_CLIENT: Final[Schema] = {"client": {"type": ["string", "null"]}}
 _ALERTS: Final[dict[str, Schema]] = {
-    AlertEvent.QUARANTINED: {**_OF_AN_ITEM, "evidence": _TEXT},
-    AlertEvent.RESOLVED: {**_OF_AN_ITEM, "decision": _TEXT, "by": _TEXT, "because": _TEXT},
-    AlertEvent.MISMATCH: {"mismatch": _TEXT, "count": _COUNT, "tickets": {"type": "array", "items": _TEXT}},
+    AlertEvent.QUARANTINED: {**_OF_AN_ITEM, **_CLIENT, "evidence": _TEXT},
+    AlertEvent.RESOLVED: {**_OF_AN_ITEM, **_CLIENT, "decision": _TEXT, "by": _TEXT, "because": _TEXT},
     AlertEvent.REVIEW_OVERDUE: {**_OF_AN_ITEM, "owner": _TEXT, "since": _FIGURE, "deadline": _FIGURE},
-    AlertEvent.REFUSALS_SURGED: {"rule": _TEXT, "count": _COUNT, "usual": _FIGURE, "since": _FIGURE},
-    _FLEET_STORM: {
+    AlertEvent.MISMATCH: {
+        "mismatch": _TEXT,
+        "count": _COUNT,
+        "tickets": {"type": "array", "items": _TEXT},
+        **_ANYWHERE,
+    },
+    AlertEvent.SUSPECT: {
+        "ticket": _TICKET,
+        "kind": _TEXT,
+        "generation": _COUNT,
+        "attempts": _COUNT,
+        "deaths": _COUNT,
+        "evidence": _TEXT,
+        **_ANYWHERE,
+    },
+    AlertEvent.REFUSALS_SURGED: {
+        "rule": _TEXT,
+        "count": _COUNT,
+        "usual": _FIGURE,
+        "since": _FIGURE,
+        "span": _FIGURE,
+        **_ANYWHERE,
+    },
+    AlertEvent.TEST: {"by": _TEXT, **_ANYWHERE},
+    AlertEvent.STORM: {
         "at": _FIGURE,
         "node": _TEXT,
         "state": _TEXT,

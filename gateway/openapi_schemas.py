@@ -10,6 +10,7 @@ from gateway.contract.ids import KIND_PATTERN, TICKET_ID_PATTERN
 from gateway.contract.outcomes import TicketState
 from gateway.contract.rules import Mode
 from gateway.preflight.encoding import CharsetSource
+from gateway.station.escalation_state import EscalationState
 
 TEXT: Final = {"type": "string"}
 COUNT: Final = {"type": "integer", "minimum": 0}
@@ -126,9 +127,19 @@ def schemas(most_attachments: int) -> dict[str, Any]:
                 "generation": COUNT,
                 "updated_at": {"type": "number", "description": "Unix seconds"},
                 "detail": {"type": ["string", "null"]},
+                "escalation": {"anyOf": [ref("Escalation"), {"type": "null"}]},
                 "message": TEXT,
             }
         ),
+        "Escalation": {
+            **_object(
+                {
+                    "state": {"enum": [state.value for state in EscalationState]},
+                    "reference": {"type": ["string", "null"], "description": "what it is called there"},
+                }
+            ),
+            "description": "how far the ticket is handed over to people outside; null where it is not",
+        },
         "Limits": _object(
             {
                 "max_body_bytes": COUNT,

@@ -54,15 +54,16 @@ def _address(value: object) -> object:
     return Address(host, int(port))
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
+    """Return text with commas as a tuple of its parts; anything else as it is."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
 def _proxies(value: object) -> object:
-    listed = _listed(value)
-    if isinstance(listed, tuple):
-        networks(listed)  # whose ValueError names what is no address
-    return listed
+    parts = listed(value)
+    if isinstance(parts, tuple):
+        networks(parts)  # whose ValueError names what is no address
+    return parts
 
 
 def _switch(value: object) -> object:
@@ -74,7 +75,7 @@ def _switch(value: object) -> object:
 
 
 def _broker_url(value: object) -> object:
-    urls = _listed(value)
+    urls = listed(value)
     for url in urls if isinstance(urls, tuple) else ():
         if not _names_a_broker(url):
             raise ValueError("write amqp://user:password@host:port/ or amqps://..., several separated by commas")
@@ -136,7 +137,7 @@ StoreUrl = Annotated[str, BeforeValidator(_store_url)]
 Depot = Annotated[str, BeforeValidator(_depot)]
 WebAddress = Annotated[str, BeforeValidator(_reached_as)]
 Proxies = Annotated[tuple[str, ...], BeforeValidator(_proxies)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 Table = Annotated[dict[str, Any], BeforeValidator(knobs.document)]
 
 

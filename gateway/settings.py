@@ -13,6 +13,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gateway.alert_settings import AlertSettings
 from gateway.contract import knobs
 from gateway.contract.topology import Topology
 from gateway.depot import place_of
@@ -26,7 +27,6 @@ from gateway.setting_values import (
     Seconds,
     StoreUrl,
     Switch,
-    Texts,
     Urls,
     WebAddress,
     unit,
@@ -173,7 +173,7 @@ class DoorSettings(LimitSettings, _Shared):
         return self
 
 
-class StationSettings(LimitSettings, _Shared):
+class StationSettings(AlertSettings, LimitSettings, _Shared):
     """All that `python -m gateway.station` reads."""
 
     desk: Listen = Field(default=Address("127.0.0.1", 8081), description="where the reviewers' desk listens")
@@ -245,7 +245,6 @@ class StationSettings(LimitSettings, _Shared):
         ge=0,
         description="time that stored attachments are kept after their ticket's end, and as long as an item's body",
     )
-    alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     refusal_window: Seconds = Field(
         default=300.0,
         ge=60,

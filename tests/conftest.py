@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.embedded import EmbeddedBroker
 from gateway.embedded.node import SCRIPTS
+from tests.support.alertmanager import RealAlertmanager, program
 from tests.support.object_store import CREDENTIALS, ObjectStore
 from tests.support.postgresql import Postgresql, binaries
 from tests.support.program import Programs
@@ -82,6 +83,19 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectSto
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[RealAlertmanager]:
+    """An Alertmanager for one test, started; the test may kill it and start it again."""
+    path = program()
+    if path is None:
+        missing = "prometheus-alertmanager is not installed; run `make setup-tests`"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+    folder = tmp_path / "alertmanager"
+    folder.mkdir()
+    with RealAlertmanager(path, folder) as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

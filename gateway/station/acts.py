@@ -29,6 +29,7 @@ class Act(StrEnum):
     PASS_GIVEN = "pass given"
     PASS_USED = "admitted anyway"
     BODY_REVEALED = "body revealed"
+    ESCALATION_ACKNOWLEDGED = "escalation acknowledged"
     CONTENTS_REMOVED = "contents removed"
     """By the retention, which is nobody."""
     OPERATION_STARTED = "operation started"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import apprise
 
-from gateway.station.channels import ChannelFailed, ChannelUnusable, Notice
+from gateway.station.channels import ChannelFailed, ChannelUnusable, Manner, Notice
 from gateway.station.holding import AlertEvent
 
 NOTIFY_DEADLINE: Final = 15.0
@@ -27,14 +27,20 @@ MAX_STUCK: Final = 4
 _KINDS: Final = {
     AlertEvent.QUARANTINED: apprise.NotifyType.FAILURE,
     AlertEvent.RESOLVED: apprise.NotifyType.SUCCESS,
+    AlertEvent.SUSPECT: apprise.NotifyType.WARNING,
     AlertEvent.REFUSALS_SURGED: apprise.NotifyType.WARNING,
     AlertEvent.MISMATCH: apprise.NotifyType.WARNING,
     AlertEvent.REVIEW_OVERDUE: apprise.NotifyType.WARNING,
+    AlertEvent.STORM: apprise.NotifyType.FAILURE,
+    AlertEvent.STORM_LIFTED: apprise.NotifyType.SUCCESS,
+    AlertEvent.TEST: apprise.NotifyType.INFO,
 }
 
 
 class AppriseChannel:
     """One Apprise URL: Slack, mail, PagerDuty, a plain JSON hook, ..."""
+
+    manner: Final = Manner.FEW
 
     def __init__(self, url: str) -> None:
         scheme = url.partition("://")[0] if "://" in url else "scheme-less"
@@ -68,6 +74,9 @@ class AppriseChannel:
             raise ChannelFailed(f"{type(error).__name__}: {error}") from error
         if not taken:
             raise ChannelFailed("the service did not take it")
+
+    async def close(self) -> None:
+        """Leave what is stuck behind."""
 
     def _call(self, notify: Callable[[], Any]) -> asyncio.Future[Any]:
         self._threads = [thread for thread in self._threads if thread.is_alive()]

@@ -4,8 +4,9 @@ Owns how each is spoken to. A channel sends once and says whether it could; retr
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import orjson
@@ -26,15 +27,34 @@ class ChannelUnusable(ValueError):
     """A configured alert URL that nothing can be sent to."""
 
 
+class AlertRefused(ChannelFailed):
+    """The other side is there, and does not take this alert."""
+
+
+class Manner(StrEnum):
+    """How much a channel bears."""
+
+    EACH = "each"
+    """Machines read it: every alert is a message of its own."""
+    FEW = "few"
+    """People read it: what is too much becomes one message."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """One alert, ready to go out."""
 
     event: AlertEvent
+    key: str
+    """What it is about, the same however often it is sent, and when it is resolved."""
     title: str
     text: str
     fields: Mapping[str, Any]
     """The same facts, for machines and for the log line."""
+    began_at: float
+    """Unix seconds."""
+    over_at: float | None = None
+    """When what it is about was over; None while it lasts."""
 
 
 class Channel(Protocol):
@@ -44,28 +64,58 @@ class Channel(Protocol):
     def name(self) -> str:
         """How the outbox calls it; the same at every start with the same settings."""
 
-    async def send(self, notice: Notice) -> None:
-        """Send once; raises ChannelFailed."""
+    @property
+    def manner(self) -> Manner:
+        """How much it bears."""
+
+    async def send(self, notice: Notice) -> str | None:
+        """Send once, and return what the other side calls it, if it says; raises ChannelFailed."""
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class Mirror(Protocol):
+    """A place that shows what is going on now, and forgets what it does not hear of again."""
+
+    @property
+    def name(self) -> str:
+        """How the outbox calls it; the same at every start with the same settings."""
+
+    @property
+    def expiry(self) -> float:
+        """After how many seconds it takes for over what it does not hear of."""
+
+    async def show(self, notices: Sequence[Notice]) -> None:
+        """Say how these stand; raises ChannelFailed, and AlertRefused where one of them is no good."""
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
 
 
 class LogChannel:
     """One line at level WARNING, which every log pipeline can alert on."""
 
     name: Final = "log"
+    manner: Final = Manner.EACH
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("lazaretto.alerts")
 
     async def send(self, notice: Notice) -> None:
         """Write the line."""
-        level = logging.INFO if notice.event is AlertEvent.RESOLVED else logging.WARNING
+        level = logging.INFO if notice.event in _GOOD_NEWS else logging.WARNING
         event(self._logger, notice.event.value, level, **notice.fields)
+
+    async def close(self) -> None:
+        """Hold nothing."""
 
 
 class ExchangeChannel:
     """A JSON message to the topic exchange that anyone may bind; nobody has to."""
 
     name: Final = "exchange"
+    manner: Final = Manner.EACH
 
     def __init__(self, sender: Sender, topology: Topology) -> None:
         self._sender = sender
@@ -85,3 +135,9 @@ class ExchangeChannel:
             await self._sender.send(self._topology.to_alerts(notice.event.value), wire, mandatory=False)
         except (NotSent, Unconfirmed) as error:
             raise ChannelFailed(str(error)) from error
+
+    async def close(self) -> None:
+        """Hold nothing; the sender is the station's."""
+
+
+_GOOD_NEWS: Final = frozenset({AlertEvent.RESOLVED, AlertEvent.STORM_LIFTED, AlertEvent.TEST})

@@ -8,13 +8,16 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from gateway.settings import StationSettings
 from gateway.station import (
+    alerts_verb,
     decide_verbs,
     dossier,
+    escalations,
+    escalations_verb,
     export_verb,
     insight_verbs,
     lineage,
@@ -27,7 +30,7 @@ from gateway.station import (
     wording,
 )
 from gateway.station.arguments import add_decision, add_filter, chosen, verb
-from gateway.station.documents import listed, shown, written
+from gateway.station.documents import escalations_of, listed, shown, written
 from gateway.station.dossier import Dossier
 from gateway.station.holding import ItemState
 from gateway.station.lineage import Descent
@@ -35,6 +38,7 @@ from gateway.station.selection import WAITING, Filter
 from gateway.station.store import Store
 from gateway.station.tombstones import countdown
 
+_Verb = Callable[[Store, argparse.Namespace, StationSettings], Awaitable[int]]
 OK: Final = 0
 REFUSED: Final = 1
 """What was asked for did not happen; the message says why."""
@@ -62,6 +66,8 @@ def add_verbs(verbs: Any) -> None:
     export_verb.add_arguments(verb(verbs, "export", "the audit log or the items, as JSON lines"))
     verb(verbs, "reconcile", "whether queue, store and journal agree; exit code 1 when not")
     migrate_verb.add_arguments(verb(verbs, "migrate", "bring the store's tables to this version; tells what was done"))
+    alerts_verb.add_arguments(verbs.add_parser("alerts", help="try every way that alerts take"))
+    escalations_verb.add_arguments(verbs.add_parser("escalations", help="what is handed over to people outside"))
 
 
 async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -79,31 +85,30 @@ async def run(arguments: argparse.Namespace, settings: StationSettings) -> int:
 async def _run(arguments: argparse.Namespace, settings: StationSettings) -> int:
     if arguments.verb == "migrate":
         return await migrate_verb.run(arguments, settings)
+    if arguments.verb == "alerts":
+        return await alerts_verb.run(arguments, settings)
     store = await Store.open(settings.store)
     try:
-        match arguments.verb:
-            case "list":
-                return await _list(store, arguments, settings)
-            case "show":
-                return await _show(store, arguments, settings)
-            case "rejections":
-                return await rejections_verb.run(store, arguments)
-            case "reconcile":
-                return await reconcile_verb.run(store, arguments, settings)
-            case "reset":
-                return await reset_verb.run(store, arguments, settings)
-            case "operations":
-                return await operations_verb.run(store, arguments, settings)
-            case "export":
-                return await export_verb.run(store, arguments)
-            case known if known in review_verbs.VERBS:
-                return await review_verbs.run(store, arguments)
-            case known if known in insight_verbs.VERBS:
-                return await insight_verbs.run(store, arguments)
-            case _:
-                return await decide_verbs.run(store, arguments, settings)
+        return await _verb_of(arguments.verb)(store, arguments, settings)
     finally:
         await store.close()
+
+
+def _verb_of(name: str) -> _Verb:
+    """Return what does what a verb says."""
+    own: dict[str, _Verb] = {
+        "list": _list,
+        "show": _show,
+        "rejections": lambda store, arguments, _: rejections_verb.run(store, arguments),
+        "reconcile": reconcile_verb.run,
+        "escalations": lambda store, arguments, _: escalations_verb.run(store, arguments),
+        "reset": reset_verb.run,
+        "operations": operations_verb.run,
+        "export": lambda store, arguments, _: export_verb.run(store, arguments),
+        **dict.fromkeys(review_verbs.VERBS, lambda store, arguments, _: review_verbs.run(store, arguments)),
+        **dict.fromkeys(insight_verbs.VERBS, lambda store, arguments, _: insight_verbs.run(store, arguments)),
+    }
+    return own.get(name, decide_verbs.run)
 
 
 async def _list(store: Store, arguments: argparse.Namespace, settings: StationSettings) -> int:
@@ -132,7 +137,9 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
     descents = await lineage.find(store, found.ticket)
     if arguments.json:
         link = f"{settings.desk_link}/items/{found.ticket}"
-        return _print_json(shown(found, link, settings.item_retention, attached=attached, lineage=descents))
+        handed_over = await escalations.find(store, found.ticket)
+        document = shown(found, link, settings.item_retention, attached=attached, lineage=descents)
+        return _print_json({**document, **escalations_of(handed_over)})
     print(f"ticket      {found.ticket} ({_safe(found.kind)})")
     counted = f"generation {found.generation}, {found.attempts} attempts"
     print(f"state       {found.state}, {counted}, {wording.clock(found.updated_at)}")
@@ -156,6 +163,8 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         unsent = "not sent yet" if alert.retired_at is None else "not sent, its channel is configured no more"
         sent = unsent if alert.sent_at is None else wording.clock(alert.sent_at)
         print(f"alert       {_safe(alert.channel)}, {alert.event}, {sent}")
+    for escalation in await escalations.find(store, found.ticket):
+        print(f"escalation  generation {escalation.generation}: {escalations_verb.in_words(escalation)}")
     for act in found.acts:
         print(f"decision    {act.act} by {_safe(act.actor)}, {wording.clock(act.at)}, because: {_safe(act.reason)}")
     return OK

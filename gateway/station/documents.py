@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.station.dossier import Dossier, Item
+from gateway.station.escalations import Escalation
 from gateway.station.lineage import Descent
 from gateway.station.operations import Operation
 from gateway.station.progress import Line, Outcome
@@ -62,6 +63,11 @@ def shown(
         "lineage": [asdict(descent) for descent in lineage],
         "audit": [asdict(act) for act in found.acts],
     }
+
+
+def escalations_of(handed_over: Sequence[Escalation]) -> dict[str, Any]:
+    """Return what was handed over to people outside, as a part of a ticket's document."""
+    return {"escalations": [asdict(one) for one in handed_over]}
 
 
 def listed(item: Item, link: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.station import caseload, leftovers
+from gateway.station import caseload, escalations, leftovers
 from gateway.station.agreement import Finding, Mismatch
 from gateway.station.caseload import Load
 from gateway.station.holding import AlertEvent
@@ -50,6 +50,7 @@ class Figures:
     callback_lag_seconds: float = 0.0
     gone: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """What was counted of rows that are no longer there, by figure and label."""
+    escalations_open: int = 0
     now: float = 0.0
     """Unix seconds."""
 
@@ -59,7 +60,12 @@ async def count(store: Store) -> Figures:
     number = sa.func.count()
     by_reason = (items.c.kind, items.c.reason)
     now = time.time()
-    failed_tries = sa.func.sum(alerts.c.tries) - sa.func.count(alerts.c.sent_at)
+    names = ("channel", "tries", "sent_at", "retired_at", "created_at")
+    owing = sa.union_all(
+        sa.select(*(alerts.c[name] for name in names), sa.func.coalesce(alerts.c.retold, 0).label("retold")),
+        sa.select(*(notices.c[name] for name in names), sa.literal(0)),
+    ).subquery()
+    went_out = sa.func.count(owing.c.sent_at) + sa.func.sum(owing.c.retold)
     async with store.reading() as transaction:
 
         async def rows(query: sa.Select[Any]) -> Sequence[Any]:
@@ -68,7 +74,7 @@ async def count(store: Store) -> Figures:
 
         waiting = await caseload.loads(transaction, now)
         owed = await transaction.scalar(
-            sa.select(sa.func.min(alerts.c.created_at)).filter_by(sent_at=None, retired_at=None)
+            sa.select(sa.func.min(owing.c.created_at)).where(owing.c.sent_at.is_(None), owing.c.retired_at.is_(None))
         )
         open_callback = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
         untold = await transaction.scalar(sa.select(sa.func.min(callbacks.c.created_at)).where(open_callback))
@@ -82,8 +88,10 @@ async def count(store: Store) -> Figures:
             by_state=await caseload.states(transaction, [load.owner for load in waiting]),
             loads=waiting,
             acts=await rows(sa.select(audit.c.act, number).group_by(audit.c.act)),
-            sent=await rows(sa.select(alerts.c.channel, sa.func.count(alerts.c.sent_at)).group_by(alerts.c.channel)),
-            failed=await rows(sa.select(alerts.c.channel, failed_tries).group_by(alerts.c.channel)),
+            sent=await rows(sa.select(owing.c.channel, went_out).group_by(owing.c.channel)),
+            failed=await rows(
+                sa.select(owing.c.channel, sa.func.sum(owing.c.tries) - went_out).group_by(owing.c.channel)
+            ),
             lag_seconds=0.0 if owed is None else max(0.0, now - owed),
             refusals=await rows(
                 sa.select(refusal_counts.c.rule, sa.func.sum(refusal_counts.c.number)).group_by(refusal_counts.c.rule)
@@ -94,6 +102,7 @@ async def count(store: Store) -> Figures:
                 .group_by(notices.c.subject)
             ),
             spooled=await transaction.scalar(sa.select(number).select_from(spooled)) or 0,
+            escalations_open=await escalations.count_open(transaction),
             callbacks=(await transaction.execute(told)).all(),
             callback_lag_seconds=0.0 if untold is None else max(0.0, now - untold),
             gone={figure: await leftovers.tallied(transaction, figure) for figure in leftovers.FIGURES},
@@ -129,10 +138,7 @@ class _Counted(Collector):
         for act, number in figures.acts:
             if act in _REPLAYS:
                 replays.add_metric([_REPLAYS[act]], number)
-        sent = CounterMetricFamily("lazaretto_alerts", "Alerts by channel and result.", labels=["channel", "result"])
-        for result, rows in (("sent", figures.sent), ("failed", figures.failed)):
-            for channel, number in rows:
-                sent.add_metric([channel, result], number)
+        sent = _alerts(figures)
         lag = GaugeMetricFamily("lazaretto_alert_lag_seconds", "Age of the oldest alert that is still owed.")
         lag.add_metric([], figures.lag_seconds)
         ((sent_callbacks, dead, failed),) = figures.callbacks
@@ -159,7 +165,12 @@ class _Counted(Collector):
         removed = CounterMetricFamily("lazaretto_removed_rows", "Rows that were over, and removed.", labels=["table"])
         for table, number in sorted(figures.gone.get(leftovers.REMOVED, {}).items()):
             removed.add_metric([table], number)
-        return [quarantined, *_reviews(figures), replays, sent, lag, spool, refused, surged, called, call_lag, removed]
+        handed_over = GaugeMetricFamily(
+            "lazaretto_escalations_open", "Items handed over to people outside, or about to be, and not decided."
+        )
+        handed_over.add_metric([], figures.escalations_open)
+        alerting, calls = [sent, lag, handed_over], [called, call_lag]
+        return [quarantined, *_reviews(figures), replays, *alerting, spool, refused, surged, *calls, removed]
 
 
 def _reviews(figures: Figures) -> list[Metric]:
@@ -178,3 +189,17 @@ def _reviews(figures: Figures) -> list[Metric]:
         overdue.add_metric([load.owner], load.overdue)
         on_hold.add_metric([load.owner], load.on_hold)
     return [held, oldest, overdue, on_hold]
+
+
+def _alerts(figures: Figures) -> Metric:
+    found = CounterMetricFamily("lazaretto_alerts", "Alerts by channel and result.", labels=["channel", "result"])
+    for result, rows, gone in (
+        ("sent", figures.sent, leftovers.SENT),
+        ("failed", figures.failed, leftovers.FAILED),
+    ):
+        told = Counter(figures.gone.get(gone, {}))
+        for channel, number in rows:
+            told[channel] += number
+        for channel, number in sorted(told.items()):
+            found.add_metric([channel, result], number)
+    return found

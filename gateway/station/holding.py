@@ -1,4 +1,4 @@
-"""Taking an exhausted item in: its row, its runs, its alerts and its ticket's state, in one transaction.
+"""Taking an exhausted item in: its row, its runs, its alerts and escalation, its ticket's state, in one transaction.
 
 Owns how a row of `items` comes to be. A second delivery of the same item is one row and one alert; a different item
 under a taken name gets a name of its own, because nothing is ever dropped here (Q9).
@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Standing, TicketState
-from gateway.station import grouping, ledger, standings
+from gateway.station import escalations, grouping, ledger, standings
 from gateway.station.amqp import freeze
 from gateway.station.arrival import Arrival, charged_attempts, generation_runs
 from gateway.station.arrival import named as names
+from gateway.station.escalations import ESCALATION
 from gateway.station.ledger import Brought
 from gateway.station.standings import Report
 from gateway.station.storable import document, storable
@@ -43,12 +44,20 @@ class AlertEvent(StrEnum):
 
     QUARANTINED = "item.quarantined"
     RESOLVED = "item.resolved"
+    SUSPECT = "item.suspect"
+    """It has killed a second worker, and is not in quarantine yet."""
     REFUSALS_SURGED = "refusals.surged"
     """Of a rule, not of an item."""
     MISMATCH = "reconcile.mismatch"
     """Of queue, store and journal."""
     REVIEW_OVERDUE = "review.overdue"
     """Of an item that nobody has decided by its deadline."""
+    STORM = "fleet.storm"
+    """Of a handler's build; the nodes themselves tell the exchange."""
+    STORM_LIFTED = "fleet.storm_lifted"
+    """The same, over; nodes tell the exchange as `fleet.storm` with another state."""
+    TEST = "alerts.test"
+    """Of nothing: somebody wants to see that it arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +120,8 @@ async def _store(transaction: AsyncConnection, new: Sequence[_New], channels: Se
     await ledger.post_history(transaction, [one.brought for one in new], now)
     stored = [(one.row["ticket"], one.row["generation"]) for one in new]
     await grouping.group(transaction, stored)
+    if ESCALATION in channels:
+        await escalations.owe(transaction, stored, now)
     await _announce(transaction, stored, AlertEvent.QUARANTINED, channels, now)
 
 
@@ -139,8 +150,17 @@ async def announce(
     channels: Sequence[str],
     now: float,
 ) -> None:
-    """Put one alert for each channel into the outbox; once for each item, event and channel."""
+    """Put one alert for each channel into the outbox; once for each item, event and channel.
+
+    A decision about an item that was restored after an earlier decision is told again.
+    """
     await _announce(transaction, [(ticket, generation)], event, channels, now)
+    if event is AlertEvent.RESOLVED:
+        decided = sa.select(items.c.decided_at).filter_by(ticket=ticket, generation=generation).scalar_subquery()
+        earlier = sa.and_(alerts.c.sent_at.is_not(None), alerts.c.created_at < decided)
+        again = sa.update(alerts).filter_by(ticket=ticket, generation=generation, event=event.value).where(earlier)
+        told = sa.func.coalesce(alerts.c.retold, 0) + 1  # counters of what was sent never fall
+        await transaction.execute(again.values(sent_at=None, created_at=now, due_at=now, retold=told))
 
 
 async def _announce(

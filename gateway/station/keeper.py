@@ -22,7 +22,7 @@ from gateway.contract.logs import event
 from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
-from gateway.station import holding, ledger, proofs
+from gateway.station import early_warnings, holding, ledger, proofs
 from gateway.station.amqp import received
 from gateway.station.arrival import Arrival
 from gateway.station.pauses import pause
@@ -205,6 +205,7 @@ class Keeper:
         for wire in wires:
             events, others = journal.decode_each(wire.body)
             await ledger.post(transaction, events)
+            await early_warnings.owe(transaction, events, self._channels, time.time())
             told = ((one.ticket, one.stamp.generation) for one in events if one.standing is not None)
             await proofs.settle(transaction, told)
             if others is not None:

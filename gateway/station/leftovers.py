@@ -27,8 +27,10 @@ from gateway.station.tables.tickets import runs, tickets
 REMOVED: Final = "removed"
 CALLBACKS: Final = "callbacks"
 SURGES: Final = "surges"
-FIGURES: Final = (REMOVED, CALLBACKS, SURGES)
-"""Of `tallies`: rows by table, callbacks by result, surges by rule."""
+SENT: Final = "alerts_sent"
+FAILED: Final = "alerts_failed"
+FIGURES: Final = (REMOVED, CALLBACKS, SURGES, SENT, FAILED)
+"""Of `tallies`: rows by table, callbacks by result, surges by rule, alerts and tries that failed by channel."""
 
 Remove = Callable[[AsyncConnection, float, float, int], Awaitable[int]]
 """Within a transaction: remove what was over at a moment (Unix seconds; then the present one), so many at the most."""
@@ -98,12 +100,14 @@ async def remove_passes(transaction: AsyncConnection, before: float, _: float, m
 
 
 async def remove_notices(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
-    """Remove alerts that are about no item's arrival or end, once every channel has had its own.
+    """Remove alerts that are about no item's arrival or end, once every channel has had its own, or is
+    configured no more.
 
     A reminder of what is still undecided stays: it keeps the next one from being sent.
     """
     which = (notices.c.event, notices.c.subject, notices.c.window)
-    all_sent = sa.func.count() == sa.func.count(notices.c.sent_at)
+    over = sa.func.coalesce(notices.c.sent_at, notices.c.retired_at)
+    all_over = sa.func.count() == sa.func.count(over)
     undecided = sa.exists().where(
         items.c.state.not_in(DECIDED), notices.c.subject == reminders.subject(items.c.ticket, items.c.generation)
     )
@@ -112,7 +116,7 @@ async def remove_notices(transaction: AsyncConnection, before: float, _: float, 
         sa.select(*which)
         .where(sa.not_(reminds))
         .group_by(*which)
-        .having(all_sent, sa.func.max(notices.c.sent_at) <= before)
+        .having(all_over, sa.func.max(over) <= before)
         .limit(most)
     )
     found = [tuple(row) for row in await transaction.execute(query)]
@@ -121,8 +125,17 @@ async def remove_notices(transaction: AsyncConnection, before: float, _: float, 
         if event == AlertEvent.REFUSALS_SURGED.value:
             surged[subject] = surged.get(subject, 0) + 1
     await _tally(transaction, SURGES, surged)
+    await _tally_channels(transaction, sa.tuple_(*which).in_(found))
     await _delete(transaction, notices, sa.tuple_(*which).in_(found))
     return len(found)
+
+
+async def _tally_channels(transaction: AsyncConnection, which: sa.ColumnElement[bool]) -> None:
+    sent = sa.func.count(notices.c.sent_at)
+    query = sa.select(notices.c.channel, sent.label("sent"), (sa.func.sum(notices.c.tries) - sent).label("failed"))
+    rows = (await transaction.execute(query.where(which).group_by(notices.c.channel))).all()
+    await _tally(transaction, SENT, {row.channel: row.sent for row in rows})
+    await _tally(transaction, FAILED, {row.channel: row.failed for row in rows})
 
 
 async def tallied(transaction: AsyncConnection, figure: str) -> dict[str, int]:

@@ -1,28 +1,31 @@
 """Sends the alerts that the store owes, each at least once, with a growing pause after a failure.
 
-Owns the rows of `alerts` and `notices` from their insertion on. An alert is marked after it went out, never before; a
-station that dies in between says it twice. No channel waits for another one, and no alert can end the sending of
-others.
+Owns the rows of `alerts` and `notices` from their insertion on, those of mirrors aside. An alert is marked after it
+went out, never before; a station that dies in between says it twice. No channel waits for another one, and no alert
+can end the sending of others. What is too much for people becomes one message.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import sqlalchemy as sa
 
 from gateway.contract.logs import event
-from gateway.station import wording
-from gateway.station.channels import Channel, Notice
-from gateway.station.dossier import Dossier, Item, find
+from gateway.station import announcing, escalations, owed
+from gateway.station.channels import Channel, Manner, Mirror
+from gateway.station.escalations import ESCALATION
 from gateway.station.holding import AlertEvent
+from gateway.station.mirroring import Mirroring
+from gateway.station.owed import Owed
+from gateway.station.pace import Pace, Rate, Turn
 from gateway.station.pauses import pause
-from gateway.station.storable import parsed, storable
+from gateway.station.rollup import rolled_up
+from gateway.station.storable import storable
 from gateway.station.store import Store
-from gateway.station.tables.alerts import alerts, notices
 
 POLL: Final = 0.5
 """Seconds between looks: reviewers decide in other processes, which cannot wake this one."""
@@ -37,149 +40,183 @@ logger: Final = logging.getLogger("lazaretto.outbox")
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
-    """One row of `alerts` or of `notices`."""
+class _End:
+    """What became of one try."""
 
-    table: sa.Table
-    row: Any
+    changes: dict[str, Any]
+    handed_over: bool = False
+    """People outside have it."""
+    reference: str | None = None
+    """What they call it."""
 
-
-_Ended = dict[tuple[str, int], dict[str, Any]]
+    @property
+    def is_good(self) -> bool:
+        return "sent_at" in self.changes
 
 
 class Outbox:
     """The sending side. `run` until `stop` is set."""
 
-    def __init__(self, *, store: Store, channels: Sequence[Channel], desk: str) -> None:
+    def __init__(
+        self, *, store: Store, channels: Sequence[Channel], mirrors: Sequence[Mirror] = (), desk: str, rate: Rate
+    ) -> None:
+        """`desk` is the beginning of links, without a slash at its end."""
         self._store = store
         self._channels = channels
+        self._mirrors = mirrors
         self._desk = desk
+        self._rate = rate
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send what is due, again and again; while the store cannot be used, wait for it."""
+        try:
+            await self._retire(stop)
+            async with asyncio.TaskGroup() as group:
+                for channel in self._channels:
+                    serving = _Serving(store=self._store, channel=channel, desk=self._desk, rate=self._rate)
+                    group.create_task(serving.run(stop))
+                for mirror in self._mirrors:
+                    served = Mirroring(store=self._store, mirror=mirror, desk=self._desk)
+                    group.create_task(served.run(stop))
+        finally:
+            for channel in self._channels:
+                await channel.close()
+            for mirror in self._mirrors:
+                await mirror.close()
+
+    async def _retire(self, stop: asyncio.Event) -> None:
+        configured = [*(channel.name for channel in self._channels), *(mirror.name for mirror in self._mirrors)]
         while not stop.is_set():
             try:
-                await self._retire()
-                break
+                retired, returned = await owed.retire(self._store, configured)
             except _STORE_TROUBLE as error:
                 event(logger, "outbox.waits", logging.WARNING, error=error)
                 await pause(stop, _FIRST_PAUSE)
-        async with asyncio.TaskGroup() as group:
-            for channel in self._channels:
-                group.create_task(self._serve(channel, stop))
+                continue
+            for channel, number in retired.items():
+                event(logger, "alerts.retired", logging.WARNING, channel=channel, alerts=number)
+            for channel, number in returned.items():
+                event(logger, "alerts.owed_again", channel=channel, alerts=number)
+            return
 
-    async def _retire(self) -> None:
-        """Owe nothing more to channels that are configured no more, and again what is owed to those that are back."""
-        configured = alerts.c.channel.in_([channel.name for channel in self._channels])
-        unsent = alerts.c.sent_at.is_(None)
-        gone = sa.and_(unsent, alerts.c.retired_at.is_(None), sa.not_(configured))
-        back = sa.and_(unsent, alerts.c.retired_at.is_not(None), configured)
-        query = sa.select(alerts.c.channel, sa.func.count()).group_by(alerts.c.channel)
-        async with self._store.reading() as transaction:
-            retired = (await transaction.execute(query.where(gone))).all()
-            returned = (await transaction.execute(query.where(back))).all()
-        if retired or returned:
-            async with self._store.writing() as transaction:
-                await transaction.execute(sa.update(alerts).where(gone).values(retired_at=time.time()))
-                await transaction.execute(sa.update(alerts).where(back).values(retired_at=None))
-        for channel, number in retired:
-            event(logger, "alerts.retired", logging.WARNING, channel=channel, alerts=number)
-        for channel, number in returned:
-            event(logger, "alerts.owed_again", channel=channel, alerts=number)
 
-    async def _serve(self, channel: Channel, stop: asyncio.Event) -> None:
-        """Send one channel's alerts at its own pace: a dead or slow one must not keep any other waiting."""
-        ended: _Ended = {}
+class _Serving:
+    """One channel and its alerts, at its own pace: a dead or slow one must not keep any other waiting."""
+
+    def __init__(self, *, store: Store, channel: Channel, desk: str, rate: Rate) -> None:
+        self._store = store
+        self._channel = channel
+        self._desk = desk
+        self._pace = Pace(rate)
+        self._ended: dict[tuple[str, int], _End] = {}
+        """What was sent and the store could not be told yet, so that it is said once."""
+        self._unmarked: tuple[Mapping[str, Sequence[int]], dict[str, Any]] | None = None
+        """The same of a message of many."""
+
+    async def run(self, stop: asyncio.Event) -> None:
         failures = 0
         while not stop.is_set():
-            due: Sequence[_Owed] = ()
+            tried, failed = 0, False
             try:
-                due = await self._due(channel)
-                for owed in due:
-                    sent = await self._settle(channel, owed, ended)
-                    failures = 0 if sent else failures + 1
-                    if failures or stop.is_set():
-                        break
+                await self._mark_together()
+                due = await owed.due(self._store, self._channel.name, BATCH)
+                tried, failed = await self._round(due, stop)
             except _STORE_TROUBLE as error:
-                event(logger, "outbox.waits", logging.WARNING, channel=channel.name, error=error)
-            if failures:
+                event(logger, "outbox.waits", logging.WARNING, channel=self._channel.name, error=error)
+            failures = failures + 1 if failed else 0 if tried else failures
+            if failed:
                 await pause(stop, min(_LONGEST_REST, _doubled(failures - 1)))
-            elif len(due) < BATCH:
+            elif tried < BATCH:
                 await pause(stop, POLL)
 
-    async def _due(self, channel: Channel) -> Sequence[_Owed]:
-        found: list[_Owed] = []
-        async with self._store.reading() as transaction:
-            for table in (alerts, notices):
-                query = (
-                    sa.select(table)
-                    .where(table.c.sent_at.is_(None), table.c.due_at <= time.time(), table.c.channel == channel.name)
-                    .order_by(table.c.due_at)
-                    .limit(BATCH)
-                )
-                found += [_Owed(table, row) for row in (await transaction.execute(query)).all()]
-        return found
+    async def _round(self, due: Sequence[Owed], stop: asyncio.Event) -> tuple[int, bool]:
+        """Send what may go out now; return how many were tried, and whether the last one failed."""
+        many = [one for one in due if one.may_be_rolled] if self._channel.manner is Manner.FEW else []
+        turn = self._pace.turn(len(many), time.monotonic()) if many else Turn.SINGLY
+        singly = due if turn is Turn.SINGLY else [one for one in due if not one.may_be_rolled]
+        for number, one in enumerate(singly, start=1):
+            if one.may_be_rolled:
+                self._pace.sent(Turn.SINGLY, time.monotonic())
+            if not await self._settle(one):
+                return number, True
+            if stop.is_set():
+                return number, False
+        match turn:
+            case Turn.TOGETHER:
+                self._pace.sent(Turn.TOGETHER, time.monotonic())
+                return len(singly) + 1, not await self._settle_together()
+            case Turn.SINGLY | Turn.LATER:
+                return len(singly), False
+            case _:
+                assert_never(turn)
 
-    async def _settle(self, channel: Channel, owed: _Owed, ended: _Ended) -> bool:
-        """Send one alert and mark it; `ended` keeps what the store could not be told yet, so that it is said once."""
-        key = (owed.table.name, owed.row.id)
-        if key not in ended:
-            ended[key] = await self._attempt(channel, owed)
-        changes = ended[key]
+    async def _settle(self, one: Owed) -> bool:
+        """Send one alert and mark it."""
+        if one.id not in self._ended:
+            self._ended[one.id] = await self._attempt(one)
+        end = self._ended[one.id]
         async with self._store.writing() as transaction:
-            table = owed.table
-            await transaction.execute(
-                sa.update(table).where(table.c.id == owed.row.id).values(tries=table.c.tries + 1, **changes)
-            )
-        del ended[key]
-        return "sent_at" in changes
+            await owed.mark(transaction, {one.table.name: [one.row.id]}, end.changes)
+            if end.handed_over:
+                await escalations.note_sent(
+                    transaction,
+                    ticket=one.row.ticket,
+                    generation=one.row.generation,
+                    reference=end.reference,
+                    now=time.time(),
+                )
+        del self._ended[one.id]
+        return end.is_good
 
-    async def _attempt(self, channel: Channel, owed: _Owed) -> dict[str, Any]:
-        row = owed.row
-        text = row.text
+    async def _attempt(self, one: Owed) -> _End:
+        text = one.row.text
         try:
-            notice = await self._notice(row) if owed.table is alerts else _of_no_item(row)
+            notice = await announcing.worded(self._store, one, self._channel.name, self._desk)
+            if isinstance(notice, str):
+                return _End(changes=_sent(notice))
             text = notice.text
-            await channel.send(notice)
+            reference = await self._channel.send(notice)
         except sa.exc.SQLAlchemyError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one alert makes go wrong, the others are sent
-            about = row.ticket if owed.table is alerts else row.subject
-            event(logger, "alert.failed", logging.WARNING, about=about, channel=channel.name, error=error)
-            due_at = time.time() + min(_LONGEST_PAUSE, _doubled(row.tries))
-            return {"text": text, "due_at": due_at, "last_error": storable(str(error))}
-        return {"text": text, "sent_at": time.time(), "last_error": None}
+            event(logger, "alert.failed", logging.WARNING, about=one.about, channel=self._channel.name, error=error)
+            return _End(changes={"text": text, **_failed(error, one.row.tries)})
+        opens = self._channel.name == ESCALATION and one.event is AlertEvent.QUARANTINED
+        return _End(changes=_sent(text), handed_over=opens, reference=reference)
 
-    async def _notice(self, row: Any) -> Notice:
-        dossier = await find(self._store, row.ticket)
-        items = dossier.items if dossier is not None else ()
-        item = next((item for item in items if item.generation == row.generation), None)
-        if dossier is None or item is None:
-            raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
-        return compose(dossier, item, AlertEvent(row.event), f"{self._desk}/items/{row.ticket}")
+    async def _settle_together(self) -> bool:
+        """Tell of all that is due in one message and mark it."""
+        bundle = await owed.bundle(self._store, self._channel.name)
+        if not bundle.mentions:
+            return True
+        notice = rolled_up(bundle.mentions, self._desk, time.time())
+        try:
+            await self._channel.send(notice)
+        except Exception as error:  # noqa: BLE001 - the same as for one alert
+            number = len(bundle.mentions)
+            event(logger, "alert.failed", logging.WARNING, about=number, channel=self._channel.name, error=error)
+            changes = _failed(error, 0)
+        else:
+            event(logger, "alerts.rolled_up", channel=self._channel.name, alerts=len(bundle.mentions))
+            changes = _sent(notice.text)
+        self._unmarked = (bundle.ids, changes)
+        await self._mark_together()
+        return "sent_at" in changes
+
+    async def _mark_together(self) -> None:
+        if self._unmarked is not None:
+            async with self._store.writing() as transaction:
+                await owed.mark(transaction, *self._unmarked)
+            self._unmarked = None
 
 
-def _of_no_item(row: Any) -> Notice:
-    return Notice(event=AlertEvent(row.event), title=row.title, text=row.text, fields=parsed(row.fields))
+def _sent(text: str) -> dict[str, Any]:
+    return {"text": text, "sent_at": time.time(), "last_error": None}
 
 
-def compose(dossier: Dossier, item: Item, about: AlertEvent, link: str) -> Notice:
-    """Word one alert, with the evidence that is known by now."""
-    of_generation = [run for run in dossier.runs if run.generation == item.generation]
-    fields: dict[str, Any] = {
-        "ticket": item.ticket,
-        "kind": item.kind,
-        "generation": item.generation,
-        "attempts": item.attempts,
-        "reason": item.reason,
-    }
-    if about is AlertEvent.QUARANTINED:
-        fields["evidence"] = wording.sentence(of_generation[-1]) if of_generation else "never started"
-        text = wording.quarantined(item, dossier.runs, link)
-    else:
-        fields |= {"decision": item.state.value, "by": item.decided_by, "because": item.decision_reason}
-        text = wording.resolved(item, link)
-    return Notice(event=about, title=wording.title(item), text=text, fields={**fields, "link": link})
+def _failed(error: Exception, tries: int) -> dict[str, Any]:
+    due_at = time.time() + min(_LONGEST_PAUSE, _doubled(tries))
+    return {"due_at": due_at, "last_error": storable(str(error))}
 
 
 def _doubled(times: int) -> float:

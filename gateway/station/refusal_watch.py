@@ -70,7 +70,13 @@ class RefusalWatch:
         return found
 
     def _row(self, surge: Surge, channel: str, now: float) -> dict[str, Any]:
-        fields = {"rule": surge.rule, "count": surge.count, "usual": round(surge.usual, 1), "since": surge.window}
+        fields = {
+            "rule": surge.rule,
+            "count": surge.count,
+            "usual": round(surge.usual, 1),
+            "since": surge.window,
+            "span": self._threshold.window,
+        }
         return {
             "event": AlertEvent.REFUSALS_SURGED.value,
             "subject": surge.rule,

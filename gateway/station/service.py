@@ -21,9 +21,8 @@ from gateway import broker
 from gateway.contract.logs import event
 from gateway.depot import open_depot
 from gateway.settings import StationSettings, load
-from gateway.station import amqp
+from gateway.station import amqp, wiring
 from gateway.station.addressees import Addressees
-from gateway.station.channels import Channel, ExchangeChannel, LogChannel
 from gateway.station.courier import Courier
 from gateway.station.depot_sweep import DepotSweep
 from gateway.station.desk import routes
@@ -65,7 +64,7 @@ async def serve(settings: StationSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sender = Sender(settings.broker_url)
-    channels = _channels(settings, sender)
+    alerting = wiring.channels(settings, sender)
     store = await Store.open(settings.store)
     try:
         connection = await _connected(settings)
@@ -75,22 +74,26 @@ async def serve(settings: StationSettings) -> None:
             topology=settings.topology,
             store=store,
             spool=Spool(settings.data / "spool"),
-            channels=[channel.name for channel in channels],
+            channels=alerting.names,
             vitals=vitals,
         )
-        outbox = Outbox(store=store, channels=channels, desk=settings.desk_link)
+        outbox = Outbox(
+            store=store,
+            channels=alerting.channels,
+            mirrors=alerting.mirrors,
+            desk=settings.desk_link,
+            rate=settings.alert_pace,
+        )
         courier = Courier(
             store=store, post=Post(private=settings.callback_private), patience=settings.callback_patience
         )
         addressees = Addressees(settings.keys, courier.know)
-        watch = RefusalWatch(
-            store=store, channels=[channel.name for channel in channels], threshold=settings.refusal_threshold
-        )
+        watch = RefusalWatch(store=store, channels=alerting.names_for_operators, threshold=settings.refusal_threshold)
         over = rules(tickets=settings.ticket_retention, refusals=settings.refusal_retention)
         reconciler = Reconciler(
             store=store,
             ask=asker(settings.broker_url, settings.topology),
-            channels=[channel.name for channel in channels],
+            channels=alerting.names_for_operators,
             vitals=vitals,
             every=settings.reconcile_every,
             patience=settings.reconcile_patience,
@@ -111,7 +114,7 @@ async def serve(settings: StationSettings) -> None:
         )
         roster = Roster(store, lambda: load(StationSettings).duties)
         loop.add_signal_handler(signal.SIGHUP, roster.hang_up)
-        reminders = Reminders(store=store, channels=[channel.name for channel in channels], desk=settings.desk_link)
+        reminders = Reminders(store=store, channels=alerting.names_for_operators, desk=settings.desk_link)
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
@@ -142,7 +145,7 @@ async def serve(settings: StationSettings) -> None:
 async def check(settings: StationSettings) -> list[str]:
     """Try everything that `serve` needs and say what was found; raises what `serve` raises."""
     sender = Sender(settings.broker_url)
-    channels = _channels(settings, sender)
+    alerting = wiring.channels(settings, sender)
     store = await Store.open(settings.store)
     try:
         writable = await store.writable()
@@ -156,20 +159,11 @@ async def check(settings: StationSettings) -> list[str]:
             f"desk      {_asked(settings)}",
             f"broker    {broker.version(connection)}",
             f"topology  prefix {settings.prefix}, {len(settings.topology.queues())} queues, {len(new)} of them new",
-            f"alerts    {', '.join(channel.name for channel in channels)}",
+            f"alerts    {', '.join(alerting.names)}",
             f"desk      {settings.desk_link}",
         ]
     finally:
         await broker.close(connection)
-
-
-def _channels(settings: StationSettings, sender: Sender) -> list[Channel]:
-    own: list[Channel] = [LogChannel(), ExchangeChannel(sender, settings.topology)]
-    if not settings.alert_urls:
-        return own
-    from gateway.station import apprise_channel  # noqa: PLC0415 - a third of a second, which few stations need
-
-    return [*own, *apprise_channel.channels(settings.alert_urls)]
 
 
 def _asked(settings: StationSettings) -> str:

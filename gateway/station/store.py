@@ -23,6 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from gateway.contract.logs import event
 from gateway.contract.outcomes import TicketState
 from gateway.station import revisions
+from gateway.station.escalation_state import EscalationState, escalation_state
+from gateway.station.tables.alerts import escalations
 from gateway.station.tables.metadata import schema
 from gateway.station.tables.tickets import tickets
 
@@ -54,6 +56,10 @@ class TicketStatus:
     """Who submitted it; None when no report named a client."""
     detail: str | None
     """Why it is quarantined or discarded; a reason code."""
+    escalation: EscalationState | None = None
+    """How far it is handed over to people outside; None where it is not."""
+    reference: str | None = None
+    """What they call it."""
 
 
 class Store:
@@ -158,21 +164,32 @@ class Store:
 
     async def ticket_statuses(self, wanted: Collection[str]) -> dict[str, TicketStatus]:
         """Return where tickets stand, in one query; those of which no report has arrived yet are not there."""
+        of_now = sa.and_(escalations.c.ticket == tickets.c.ticket, escalations.c.generation == tickets.c.generation)
+        told = [escalations.c[name] for name in ("created_at", "sent_at", "acknowledged_at", "reference")]
+        query = sa.select(tickets, *told).select_from(tickets.outerjoin(escalations, of_now))
         async with self.reading() as transaction:
-            rows = await transaction.execute(sa.select(tickets).where(tickets.c.ticket.in_(wanted)))
+            rows = await transaction.execute(query.where(tickets.c.ticket.in_(wanted)))
             return {row.ticket: _status(row) for row in rows}
 
 
 def _status(row: Any) -> TicketStatus:
+    state = TicketState(row.state)
+    escalation = escalation_state(
+        is_open=state is TicketState.QUARANTINED,
+        sent=row.sent_at is not None,
+        acknowledged=row.acknowledged_at is not None,
+    )
     return TicketStatus(
         ticket=row.ticket,
         kind=row.kind,
-        state=TicketState(row.state),
+        state=state,
         attempts=row.attempts,
         generation=row.generation,
         updated_at=row.updated_at,
         client=row.client,
         detail=row.detail,
+        escalation=None if row.created_at is None else escalation,
+        reference=row.reference,
     )
 
 

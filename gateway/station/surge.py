@@ -9,6 +9,8 @@ from typing import Final
 
 BASELINE: Final = 6
 """Windows before the present one that tell what is usual."""
+LASTS_FOR: Final = 2
+"""Windows from the beginning of a surge until it counts as over, unless it surges again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

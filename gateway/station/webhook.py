@@ -1,7 +1,7 @@
-"""One signed message to one client's address: sent once, and whether it was taken.
+"""One signed message to one address: sent once, and whether it was taken.
 
 Owns where a message may go: never to an address inside our network, whatever a name resolves to at that moment, unless
-that is allowed. Follows no redirect, uses no proxy and reads no answer beyond its status.
+that is allowed. Follows no redirect, uses no proxy and reads of an answer no more than somebody asked for.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import aiohttp
 from gateway.callback import Callback, signature
 
 DEADLINE: Final = 10.0
+ANSWER_DEADLINE: Final = 3.0
 CONTENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 _TAKEN: Final = range(200, 300)
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
@@ -23,22 +24,28 @@ _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
 class NotTaken(Exception):
-    """The client did not take it, or perhaps did; the text says why."""
+    """The other side did not take it, or perhaps did; the text says why."""
 
 
 class Post:
     """Sends messages; `close` when done."""
 
-    def __init__(self, *, private: bool) -> None:
-        """`private` allows plain http, and addresses inside our network."""
+    def __init__(self, *, private: bool, switch: str = "LAZARETTO_CALLBACK_PRIVATE") -> None:
+        """`private` allows plain http, and addresses inside our network; `switch` is the setting that does."""
         self._private = private
+        self._switch = switch
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, known: Sequence[Callback], event_id: str, timestamp: int, body: bytes) -> None:
-        """Send once, signed with every secret that the client may know; raises NotTaken within ten seconds."""
+    async def send(
+        self, known: Sequence[Callback], event_id: str, timestamp: int, body: bytes, *, read: int = 0
+    ) -> bytes:
+        """Send once, signed with every secret that the other side may know; raises NotTaken within ten seconds.
+
+        Returns the first `read` bytes of the answer of one that took it, where they came in that time.
+        """
         url = known[0].url
         if not self._private and not url.startswith("https://"):
-            raise NotTaken("plain http, which LAZARETTO_CALLBACK_PRIVATE=on would allow")
+            raise NotTaken(f"plain http, which {self._switch}=on would allow")
         headers = {
             "Content-Type": CONTENT_TYPE,
             "User-Agent": "lazaretto",
@@ -49,13 +56,14 @@ class Post:
         try:
             # A second deadline around the client's own: it does not count what its name service takes.
             async with asyncio.timeout(DEADLINE):
-                status = await self._post(url, body, headers)
+                status, said = await self._post(url, body, headers, read)
         except TimeoutError as error:
             raise NotTaken(f"no answer within {DEADLINE:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NotTaken(f"{type(error).__name__}: {error}") from error
         if status not in _TAKEN:
             raise NotTaken(f"it answered {status}")
+        return said
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -63,7 +71,7 @@ class Post:
             await self._session.close()
             self._session = None
 
-    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> int:
+    async def _post(self, url: str, body: bytes, headers: dict[str, str], read: int) -> tuple[int, bytes]:
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 socket_factory=self._socket, force_close=True, use_dns_cache=False, limit=0
@@ -71,9 +79,9 @@ class Post:
             self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
         answer = await self._session.post(url, data=body, headers=headers, allow_redirects=False)
         try:
-            return answer.status
+            return answer.status, await _beginning(answer, read) if answer.status in _TAKEN else b""
         finally:
-            answer.close()  # unread
+            answer.close()  # unread beyond that
 
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:
         """Make the socket for one address that a name has at this moment."""
@@ -83,6 +91,18 @@ class Post:
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)  # noqa: FBT003 - the socket's own signature
         return made
+
+
+async def _beginning(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the first bytes of an answer. It was taken, whatever becomes of the rest of what it says."""
+    found = b""
+    try:
+        async with asyncio.timeout(ANSWER_DEADLINE):
+            while len(found) < most and (part := await answer.content.read(most - len(found))):
+                found += part
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+        return found
+    return found
 
 
 def _is_public(text: str) -> bool:

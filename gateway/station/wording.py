@@ -23,7 +23,12 @@ def title(item: Item) -> str:
     """A subject line for an item, held or decided."""
     if item.decided_at is not None:
         return f"Resolved: ticket {item.ticket}, {item.state}"
-    return f"Quarantine: ticket {item.ticket} after {_attempts(item.attempts)}"
+    return quarantine_title(item.ticket, item.attempts)
+
+
+def quarantine_title(ticket: str, attempts: int) -> str:
+    """A subject line for an item that waits for a decision."""
+    return f"Quarantine: ticket {ticket} after {_attempts(attempts)}"
 
 
 def quarantined(item: Item, runs: Sequence[Run], link: str) -> str:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gateway.station import dossier, fleet
+from gateway.station import dossier, escalations, fleet
 from gateway.station.desk import enclosures
 from gateway.station.desk.item_pages import lineage_of, may_see
 from gateway.station.desk.parts import SETTINGS, STORE, link
-from gateway.station.documents import listed, shown, written
+from gateway.station.documents import escalations_of, listed, shown, written
 from gateway.station.holding import ItemState
 
 _WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
@@ -46,7 +46,9 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
         attached = enclosures.listed(await enclosures.of(request.app[STORE], found))
     descents = await lineage_of(request, ticket)
     keep = request.app[SETTINGS].item_retention
-    return _json(shown(found, link(request, ticket), keep, attached=attached, lineage=descents))
+    handed_over = await escalations.find(request.app[STORE], ticket)
+    document = shown(found, link(request, ticket), keep, attached=attached, lineage=descents)
+    return _json({**document, **escalations_of(handed_over)})
 
 
 async def _fleet_document(request: web.Request) -> web.StreamResponse:

@@ -111,6 +111,7 @@ def schemas() -> dict[str, Any]:
                 "runs": {"type": "array", "items": {"type": "object"}},
                 "lineage": {"type": "array", "items": {"type": "object"}},
                 "alerts": {"type": "array", "items": {"type": "object"}},
+                "escalations": {"type": "array", "items": {"type": "object"}},
                 "audit": {"type": "array", "items": {"type": "object"}},
             }
         ),

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.preflight.vocabulary import VocabularyError
 from gateway.settings import StationSettings
-from gateway.station import decisions, dossier, edited_replay, replays
+from gateway.station import decisions, dossier, edited_replay, escalations, replays
 from gateway.station.checks import Checks
 from gateway.station.decided import Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.desk import enclosures, problems
@@ -18,7 +18,7 @@ from gateway.station.desk.asking import actor, answer, document, query
 from gateway.station.desk.bodies import Decide, DiscardBody, Listing, ReplayBody
 from gateway.station.desk.item_pages import lineage_of, may_see
 from gateway.station.desk.problems import Answered
-from gateway.station.documents import listed, shown
+from gateway.station.documents import escalations_of, listed, shown
 from gateway.station.replays import Plan
 from gateway.station.sender import Sender
 from gateway.station.store import Store
@@ -77,7 +77,8 @@ class QuarantineApi:
             attached = enclosures.listed(await enclosures.of(self.store, found))
         descents = await lineage_of(request, ticket)
         keep = self.settings.item_retention
-        return answer(shown(found, self._link(ticket), keep, attached=attached, lineage=descents))
+        told = shown(found, self._link(ticket), keep, attached=attached, lineage=descents)
+        return answer({**told, **escalations_of(await escalations.find(self.store, ticket))})
 
     async def replay(self, request: web.Request) -> web.StreamResponse:
         """Send an item again, edited or not; or say what an edit would do."""

@@ -21,13 +21,15 @@ alerts: Final = Table(
     Column("tries", Integer, nullable=False),
     Column("sent_at", Float),
     Column("retired_at", Float),
+    Column("retold", Integer),
     Column("last_error", Text),
     UniqueConstraint("ticket", "generation", "event", "channel"),
     ForeignKeyConstraint(["ticket", "generation"], [items.c.ticket, items.c.generation]),
     Index("alerts_due", "sent_at", "due_at"),
 )
 """The outbox: one row for each item, event and channel, written in the transaction that makes it true.
-`retired_at` marks what is owed to a channel that is configured no more."""
+`retired_at` marks what is owed to a channel that is configured no more; `retold` counts how often it had gone out
+before it was owed again."""
 
 notices: Final = Table(
     "notices",
@@ -44,8 +46,25 @@ notices: Final = Table(
     Column("due_at", Float, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("sent_at", Float),
+    Column("retired_at", Float),
     Column("last_error", Text),
     UniqueConstraint("event", "subject", "window", "channel"),
     Index("notices_due", "sent_at", "due_at"),
 )
-"""Alerts that are about no item: one row for each event, subject, window and channel."""
+"""Alerts that are about no item in quarantine: one row for each event, subject, window and channel. Of a suspect the
+subject is its ticket and the window its generation; of a storm they are the build and the moment it began."""
+
+escalations: Final = Table(
+    "escalations",
+    metadata,
+    Column("ticket", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("sent_at", Float),
+    Column("reference", Text),
+    Column("acknowledged_at", Float),
+    Column("acknowledged_by", Text),
+    ForeignKeyConstraint(["ticket", "generation"], [items.c.ticket, items.c.generation], name="escalations_of_items"),
+)
+"""What is handed to people outside: one row for each item, written with it. Its sending is the row of `alerts` whose
+channel is `escalation`; it is closed when its item is decided. `reference` is what the outside calls it."""

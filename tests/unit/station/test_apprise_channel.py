@@ -11,7 +11,7 @@ from gateway.station.channels import ChannelFailed, Notice
 from gateway.station.holding import AlertEvent
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-NOTICE = Notice(event=AlertEvent.QUARANTINED, title="title", text="text", fields={})
+NOTICE = Notice(event=AlertEvent.QUARANTINED, key="key", title="title", text="text", fields={}, began_at=1.0)
 
 
 @pytest.fixture

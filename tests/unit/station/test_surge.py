@@ -105,5 +105,12 @@ async def test_a_surge_reaches_every_channel_once_though_the_station_begins_anew
     async with sending(store, channel):
         pass
     [notice] = channel.notices
-    assert notice.fields == {"rule": "too_many_tokens", "count": 12, "usual": 0.0, "since": 30_000.0}
+    told = {name: notice.fields[name] for name in ("rule", "count", "usual", "since", "dedup_key")}
+    assert told == {
+        "rule": "too_many_tokens",
+        "count": 12,
+        "usual": 0.0,
+        "since": 30_000.0,
+        "dedup_key": "lazaretto:refusals.surged:too_many_tokens:30000",
+    }
     assert "12 requests were refused for too_many_tokens" in notice.text

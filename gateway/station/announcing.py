@@ -1,0 +1,126 @@
+"""A row that is owed as the alert that goes out: worded when it is sent, with the evidence that is known by then.
+
+Owns what is told of each event, and the key by which others recognize what it is about. Sends nothing.
+"""
+
+from typing import Any, Final
+
+from gateway.station import escalations, wording
+from gateway.station.channels import Notice
+from gateway.station.dossier import Dossier, Item, find
+from gateway.station.escalations import ESCALATION
+from gateway.station.holding import AlertEvent, ItemState
+from gateway.station.owed import Owed
+from gateway.station.storable import parsed
+from gateway.station.store import Store
+from gateway.station.surge import LASTS_FOR
+
+_DAY: Final = 86_400.0
+_SURGE: Final = 300.0
+"""Of a row from before surges said how long their window is."""
+_WAITING: Final = frozenset({ItemState.HELD, ItemState.REPLAYING})
+
+
+def item_key(ticket: str, generation: int) -> str:
+    """Return what stands for one item everywhere."""
+    return f"lazaretto:{ticket}:{generation}"
+
+
+def storm_key(build: str, since: float) -> str:
+    """Return what stands for one storm, from its beginning (Unix seconds) to its end."""
+    return f"lazaretto:storm:{build}:{since:.3f}"
+
+
+async def worded(store: Store, owed: Owed, channel: str, desk: str) -> Notice | str:
+    """Return the alert for a channel, or why there is nothing to be told any more; raises LookupError, ValueError."""
+    if not owed.is_of_an_item:
+        return of_no_item(owed.row, desk)
+    row, about = owed.row, owed.event
+    dossier = await find(store, row.ticket)
+    items = dossier.items if dossier is not None else ()
+    item = next((item for item in items if item.generation == row.generation), None)
+    if dossier is None or item is None:
+        raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
+    is_waiting = item.state in _WAITING
+    if about is AlertEvent.RESOLVED and is_waiting:
+        return "not told: it waits for a decision again"
+    if channel == ESCALATION and not is_waiting:
+        # Nobody outside is asked to look at what is decided, nor told of the end of what he never heard of.
+        async with store.reading() as transaction:
+            known = await escalations.was_sent(transaction, item.ticket, item.generation)
+        if about is AlertEvent.QUARANTINED or not known:
+            return "not told: it was decided before"
+    return of_item(dossier, item, about, desk)
+
+
+def of_item(dossier: Dossier, item: Item, about: AlertEvent, desk: str) -> Notice:
+    """Word an alert about an item."""
+    of_generation = [run for run in dossier.runs if run.generation == item.generation]
+    link = f"{desk}/items/{item.ticket}"
+    key = item_key(item.ticket, item.generation)
+    fields: dict[str, Any] = {
+        "ticket": item.ticket,
+        "kind": item.kind,
+        "generation": item.generation,
+        "attempts": item.attempts,
+        "reason": item.reason,
+    }
+    if about is AlertEvent.QUARANTINED:
+        fields["evidence"] = wording.sentence(of_generation[-1]) if of_generation else "never started"
+        text = wording.quarantined(item, dossier.runs, link)
+    else:
+        fields |= {"decision": item.state.value, "by": item.decided_by, "because": item.decision_reason}
+        text = wording.resolved(item, link)
+    return Notice(
+        event=about,
+        key=key,
+        title=wording.title(item),
+        text=text,
+        fields={**fields, "client": dossier.client, "dedup_key": key, "link": link},
+        began_at=item.arrived_at,
+        over_at=None if item.state in _WAITING else item.decided_at,
+    )
+
+
+def of_waiting(row: Any, desk: str) -> Notice:
+    """Return again what was told of an item that waits, from its row and the `text` of its alert."""
+    key = item_key(row.ticket, row.generation)
+    fields = {name: getattr(row, name) for name in ("ticket", "kind", "generation", "attempts", "reason")}
+    return Notice(
+        event=AlertEvent.QUARANTINED,
+        key=key,
+        title=wording.quarantine_title(row.ticket, row.attempts),
+        text=row.text or "",
+        fields={**fields, "dedup_key": key, "link": f"{desk}/items/{row.ticket}"},
+        began_at=row.arrived_at,
+    )
+
+
+def of_no_item(row: Any, desk: str) -> Notice:
+    """Word an alert that is about no item in quarantine; raises ValueError for an event of a later version."""
+    about = AlertEvent(row.event)
+    fields = parsed(row.fields)
+    over_at: float | None = None
+    link = f"{desk}/"
+    match about:
+        case AlertEvent.SUSPECT:
+            key, link = f"lazaretto:suspect:{row.subject}:{row.window:.0f}", f"{desk}/items/{row.subject}"
+        case AlertEvent.REVIEW_OVERDUE:
+            key, link = f"lazaretto:overdue:{row.subject}:{row.window:.0f}", str(fields["link"])
+        case AlertEvent.STORM | AlertEvent.STORM_LIFTED:
+            key = storm_key(row.subject, row.window)
+            over_at = row.created_at if about is AlertEvent.STORM_LIFTED else None
+        case _:
+            key = f"lazaretto:{about.value}:{row.subject}:{row.window:.0f}"
+            # A mismatch is told of once a day, and lasts until it is not.
+            span = float(fields.get("span", _SURGE)) * LASTS_FOR if about is AlertEvent.REFUSALS_SURGED else _DAY
+            over_at = row.window + span
+    return Notice(
+        event=about,
+        key=key,
+        title=row.title,
+        text=row.text if row.text.endswith(link) else f"{row.text} {link}",
+        fields={**fields, "dedup_key": key, "link": link},
+        began_at=min(row.window, row.created_at) if about is not AlertEvent.SUSPECT else row.created_at,
+        over_at=over_at,
+    )
