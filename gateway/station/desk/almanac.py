@@ -1,4 +1,5 @@
-"""What pages ask of the whole store, remembered for a while: charts over days, and what there is to choose from.
+"""What pages ask of the whole store, remembered for a while: charts over days, groups, what waits for whom,
+and what there is to choose from.
 
 Owns how long that is: in proportion to what asking cost, so that a small store is always up to date and a large one
 is not counted anew for everybody who looks.
@@ -9,7 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from gateway.station import catalogue, trends
+from gateway.station import caseload, catalogue, deaths, groups, trends
+from gateway.station.caseload import Load
+from gateway.station.deaths import Losses
+from gateway.station.groups import Group
+from gateway.station.selection import WAITING, Filter
 from gateway.station.store import Store
 from gateway.station.trends import Trend
 
@@ -52,6 +57,9 @@ class Almanac:
         self.quarantines = Remembered(self._quarantines, longest=longest)
         self.losses = Remembered(self._losses, longest=longest)
         self.choices = Remembered(self._choices, longest=longest)
+        self.loads = Remembered(self._loads, longest=longest)
+        self.deaths = Remembered(self._deaths, longest=longest)
+        self.groups = Remembered(self._groups, longest=longest)
 
     async def _quarantines(self) -> Trend:
         return await trends.quarantines(self._store, trends.last(time.time(), width=_DAY, parts=DAYS))
@@ -61,3 +69,13 @@ class Almanac:
 
     async def _choices(self) -> dict[str, list[str]]:
         return await catalogue.choices(self._store)
+
+    async def _loads(self) -> list[Load]:
+        async with self._store.reading() as transaction:
+            return await caseload.loads(transaction, time.time())
+
+    async def _deaths(self) -> Losses:
+        return await deaths.recent(self._store, time.time())
+
+    async def _groups(self) -> list[Group]:
+        return await groups.find(self._store, Filter(states=WAITING))

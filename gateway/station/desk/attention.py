@@ -10,14 +10,12 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.station import caseload, catalogue, deaths, fleet
-from gateway.station.caseload import Load
+from gateway.station import catalogue, fleet
 from gateway.station.catalogue import Selection
 from gateway.station.desk import charts, views
 from gateway.station.desk.almanac import DAYS
 from gateway.station.desk.parts import ALMANAC, STORE, VITALS
 from gateway.station.desk.rendering import page
-from gateway.station.store import Store
 
 _NEWEST: Final = 8
 
@@ -34,8 +32,8 @@ async def _attention(request: web.Request) -> web.StreamResponse:
         catalogue.count(store, Selection()),
         catalogue.find(store, Selection(), limit=1),
         fleet.find(store),
-        _loads(store, now),
-        deaths.recent(store, now),
+        request.app[ALMANAC].loads.get(),
+        request.app[ALMANAC].deaths.get(),
     )
     context = {
         "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, loads, now),
@@ -50,8 +48,3 @@ async def _attention(request: web.Request) -> web.StreamResponse:
         "days": DAYS,
     }
     return page(request, "attention.html", context)
-
-
-async def _loads(store: Store, now: float) -> list[Load]:
-    async with store.reading() as transaction:
-        return await caseload.loads(transaction, now)

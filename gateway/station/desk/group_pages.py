@@ -11,11 +11,10 @@ from aiohttp import web
 from gateway.station import comparing, groups, reviewing
 from gateway.station.decided import Unknown
 from gateway.station.desk import given
-from gateway.station.desk.parts import STORE
+from gateway.station.desk.parts import ALMANAC, STORE
 from gateway.station.desk.rendering import page
 from gateway.station.groups import Group
 from gateway.station.reviewing import Clash, Noted
-from gateway.station.selection import WAITING, Filter
 
 
 def add_routes(app: web.Application) -> None:
@@ -26,7 +25,7 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _list(request: web.Request) -> web.StreamResponse:
-    found = await groups.find(request.app[STORE], Filter(states=WAITING))
+    found = await request.app[ALMANAC].groups.get()
     return page(request, "groups.html", {"groups": found, "most": groups.MAX_LISTED})
 
 
