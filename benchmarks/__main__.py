@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +24,8 @@ from benchmarks.scale import FULL, QUICK, TINY
 from benchmarks.waiting import BenchmarkFailed
 
 BENCHMARKS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
-    "storm": lambda scale: storm.measure(scale, node=False),
-    "storm --node": lambda scale: storm.measure(scale, node=True),
+    "storm": partial(storm.measure, node=False),
+    "storm --node": partial(storm.measure, node=True),
     "consume": consume.measure,
     "admission": admission.measure,
     "hostile": hostile.measure,

@@ -12,6 +12,8 @@ class Scale:
     """Interleaved repetitions; the median is reported."""
     good_items: int
     """`storm`: items that work for 20 ms and harm nobody."""
+    storm_s: float
+    """`storm`: seconds that a peer gets; many would never come to an end."""
     no_ops: int
     """`consume`: items of one leg."""
     requests: int
@@ -35,6 +37,7 @@ class Scale:
 TINY: Final = Scale(
     pairs=1,
     good_items=20,
+    storm_s=5,
     no_ops=200,
     requests=100,
     hostile=60,
@@ -48,6 +51,7 @@ TINY: Final = Scale(
 QUICK: Final = Scale(
     pairs=2,
     good_items=300,
+    storm_s=15,
     no_ops=1500,
     requests=2000,
     hostile=2000,
@@ -61,6 +65,7 @@ QUICK: Final = Scale(
 FULL: Final = Scale(
     pairs=5,
     good_items=500,
+    storm_s=60,
     no_ops=20_000,
     requests=20_000,
     hostile=6_000,

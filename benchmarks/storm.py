@@ -6,10 +6,13 @@ the killer is the measure, beside it. The benchmark does what an orchestrator do
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.house import House
+from benchmarks.peers import storming
+from benchmarks.peers.registry import Peer
 from benchmarks.programs import Program
 from benchmarks.scale import Scale
 from benchmarks.waiting import BenchmarkFailed, until
@@ -35,8 +38,8 @@ class Leg:
     """From the killer's last start, at which it dies, to the alert's arrival."""
 
 
-def measure(scale: Scale, *, node: bool) -> dict[str, Any]:
-    """Run clean and stormy legs in turn; counts are the worst of all legs, times are medians."""
+def measure(scale: Scale, peers: Sequence[Peer] = (), *, node: bool) -> dict[str, Any]:
+    """Run clean and stormy legs in turn; counts are the worst of all legs, times are medians. Then peers."""
     kind = "nodekiller" if node else "killer"
     clean, storms = [], []
     with Webhook() as webhook, House(LAZARETTO_ALERT_URLS=webhook.url) as house:
@@ -48,6 +51,10 @@ def measure(scale: Scale, *, node: bool) -> dict[str, Any]:
                     clean.append(_run(house, f"clean-{pair}", scale.good_items))
                 else:
                     storms.append(_run(house, f"storm-{pair}", scale.good_items, kind, webhook))
+    theirs = {}
+    if peers:
+        with House() as house:
+            theirs = {peer.name: storming.run(house, peer, scale.good_items, scale.storm_s) for peer in peers}
     return {
         "killer_starts": max(leg.killer_starts for leg in storms),
         "good_total": scale.good_items,
@@ -59,6 +66,7 @@ def measure(scale: Scale, *, node: bool) -> dict[str, Any]:
         ),
         "alert_after_s": round(statistics.median(leg.alert_after_s for leg in storms), 3),
         "records": min(leg.records for leg in storms),
+        "peers": theirs,
         "clean_seconds": [round(leg.seconds, 3) for leg in clean],
         "storm_seconds": [round(leg.seconds, 3) for leg in storms],
     }

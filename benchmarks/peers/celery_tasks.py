@@ -1,4 +1,4 @@
-"""Celery's prefork pool with a task that does nothing. No result backend, no events; defaults but for what stands here.
+"""Celery's prefork pool with one task. No result backend, no events; defaults but for what stands here.
 
 `PEER_ACKS=late` acknowledges after the task and gives back what a lost worker held; `PEER_QUEUE_TYPE=quorum` says so of
 the queue. Both are what Celery offers to whoever must not lose a task.
@@ -8,6 +8,8 @@ import os
 from typing import Final
 
 from celery import Celery
+
+from benchmarks.peers import acting
 
 _LATE: Final = os.environ.get("PEER_ACKS") == "late"
 _SLOTS_TO_PREFETCH: Final = 16
@@ -24,14 +26,10 @@ app.conf.update(
     task_reject_on_worker_lost=_LATE,
     worker_prefetch_multiplier=_SLOTS_TO_PREFETCH,
 )
-
-
-@app.task(name="nothing")
-def nothing(body: str) -> None:
-    """Do nothing with `body`."""
+item = app.task(name="item")(acting.item)
 
 
 def fill(bodies: list[str]) -> None:
     """Send one task for each body, each confirmed."""
     for body in bodies:
-        nothing.delay(body)
+        item.delay(body)

@@ -1,4 +1,4 @@
-"""FastStream on RabbitMQ with a subscriber that does nothing, on a quorum queue; acknowledges after the handler."""
+"""FastStream on RabbitMQ with one subscriber, on a quorum queue; acknowledges after the handler."""
 
 import asyncio
 import os
@@ -9,15 +9,13 @@ import uvloop
 from faststream import FastStream
 from faststream.rabbit import Channel, QueueType, RabbitBroker, RabbitQueue
 
+from benchmarks.peers import acting
+
 _QUEUE: Final = RabbitQueue(os.environ["PEER_QUEUE"], durable=True, queue_type=QueueType.QUORUM)
 
 broker = RabbitBroker(os.environ["PEER_BROKER"], logger=None, default_channel=Channel(prefetch_count=32))
 app = FastStream(broker, logger=None)
-
-
-@broker.subscriber(_QUEUE)
-async def nothing(body: str) -> None:
-    """Do nothing with `body`."""
+broker.subscriber(_QUEUE)(acting.item_async)
 
 
 def fill(bodies: list[str]) -> None:

@@ -1,13 +1,13 @@
 """Which peers there are, what starts each, and which of them a command line asked for. Starts nothing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A program of somebody else's making; `PEER_BROKER` and `PEER_QUEUE` tell it where to work."""
+    """A program of others; `PEER_BROKER` and `PEER_QUEUE` tell it where to work, `PEER_TASK` what on."""
 
     name: str
     """On the command line and in the figures."""
@@ -31,36 +31,35 @@ def _celery(name: str, **env: str) -> Peer:
 
 
 DOORS: Final = (_uvicorn("fastapi", "benchmarks.peers.fastapi_door"), _uvicorn("uvicorn", "benchmarks.peers.asgi_door"))
-CONSUMERS: Final = (
+
+
+def _dramatiq(processes: int) -> Peer:
+    module = "benchmarks.peers.dramatiq_tasks"
+    command = ("dramatiq", module, "--processes", str(processes), "--threads", "1")
+    return Peer(name="dramatiq", module=module, command=command, env={"dramatiq_queue_prefetch": str(32 // processes)})
+
+
+def _taskiq(workers: int) -> Peer:
+    module = "benchmarks.peers.taskiq_tasks"
+    command = ("taskiq", "worker", f"{module}:broker", "--workers", str(workers), "--log-level", "WARNING")
+    return Peer(name="taskiq", module=module, command=command, env={"PEER_PREFETCH": str(32 // workers)})
+
+
+_CELERY: Final = (
     _celery("celery"),
     _celery("celery-late", PEER_ACKS="late"),
     _celery("celery-quorum", PEER_ACKS="late", PEER_QUEUE_TYPE="quorum"),
-    Peer(
-        name="dramatiq",
-        module="benchmarks.peers.dramatiq_tasks",
-        command=("dramatiq", "benchmarks.peers.dramatiq_tasks", "--processes", "1", "--threads", "1"),
-        env={"dramatiq_queue_prefetch": "32"},
-    ),
-    Peer(
-        name="taskiq",
-        module="benchmarks.peers.taskiq_tasks",
-        command=(
-            "taskiq",
-            "worker",
-            "benchmarks.peers.taskiq_tasks:broker",
-            "--workers",
-            "1",
-            "--log-level",
-            "WARNING",
-        ),
-    ),
-    Peer(
-        name="faststream",
-        module="benchmarks.peers.faststream_tasks",
-        command=("benchmarks.peers.faststream_tasks",),
-    ),
 )
-PEERS: Final[Mapping[str, tuple[Peer, ...]]] = {"admission": DOORS, "consume": CONSUMERS}
+_FASTSTREAM: Final = Peer(
+    name="faststream", module="benchmarks.peers.faststream_tasks", command=("benchmarks.peers.faststream_tasks",)
+)
+CONSUMERS: Final = (*_CELERY, _dramatiq(1), _taskiq(1), _FASTSTREAM)
+"""At their cheapest, an item."""
+STORMED: Final = tuple(
+    replace(peer, env={**peer.env, "PEER_TASK": "work"}) for peer in (*_CELERY, _dramatiq(2), _taskiq(2), _FASTSTREAM)
+)
+"""With two worker processes, where they have such; items that work, or kill."""
+PEERS: Final[Mapping[str, tuple[Peer, ...]]] = {"admission": DOORS, "consume": CONSUMERS, "storm": STORMED}
 """By the benchmark that measures beside them."""
 
 
@@ -73,7 +72,7 @@ def chosen(benchmarks: Iterable[str], wanted: str | None) -> dict[str, tuple[Pee
     if wanted is None:
         return there
     names = {name.strip() for name in wanted.split(",")} - {""}
-    known = [peer.name for peers in there.values() for peer in peers]
+    known = sorted({peer.name for peers in there.values() for peer in peers})
     if unknown := sorted(names.difference(known)):
         raise ValueError(f"no peer here is called {', '.join(unknown)}; there are: {', '.join(known) or 'none'}")
     return {benchmark: tuple(peer for peer in peers if peer.name in names) for benchmark, peers in there.items()}

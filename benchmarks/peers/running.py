@@ -17,10 +17,20 @@ def start(house: House, peer: Peer, queue: str, *arguments: str) -> Program:
     return house.start(*peer.command, *arguments, python=str(environment.python()), **_env(house, peer, queue))
 
 
-def fill(house: House, peer: Peer, queue: str, items: int) -> None:
-    """Put `items` of 1 KiB into a peer's `queue`, as its own library sends them; raises BenchmarkFailed."""
+def fill(house: House, peer: Peer, queue: str, items: int, *, storm: str = "") -> None:
+    """Put `items` of 1 KiB into a peer's `queue`, as its own library sends them; raises BenchmarkFailed.
+
+    With `storm` a killer comes first, and the items are names that begin so.
+    """
     done = subprocess.run(
-        [str(environment.python()), "-m", "benchmarks.peers.fill", peer.module, str(items)],
+        [
+            str(environment.python()),
+            "-m",
+            "benchmarks.peers.fill",
+            peer.module,
+            str(items),
+            *([storm] if storm else []),
+        ],
         cwd=ROOT,
         env=_env(house, peer, queue),
         stdin=subprocess.DEVNULL,

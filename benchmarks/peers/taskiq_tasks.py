@@ -1,20 +1,18 @@
-"""taskiq on RabbitMQ with a task that does nothing, on a quorum queue, no results kept."""
+"""taskiq on RabbitMQ with one task, on a quorum queue, no results kept."""
 
 import asyncio
 import os
 
 from taskiq_aio_pika import AioPikaBroker, Queue, QueueType
 
+from benchmarks.peers import acting
+
 broker = AioPikaBroker(
     os.environ["PEER_BROKER"],
-    qos=32,
+    qos=int(os.environ.get("PEER_PREFETCH", "32")),
     task_queues=[Queue(name=os.environ["PEER_QUEUE"], type=QueueType.QUORUM)],
 )
-
-
-@broker.task(task_name="nothing")
-async def nothing(body: str) -> None:
-    """Do nothing with `body`."""
+item = broker.task(task_name="item")(acting.item_async)
 
 
 def fill(bodies: list[str]) -> None:
@@ -23,7 +21,7 @@ def fill(bodies: list[str]) -> None:
     async def send() -> None:
         await broker.startup()
         for start in range(0, len(bodies), 32):
-            await asyncio.gather(*(nothing.kiq(body) for body in bodies[start : start + 32]))
+            await asyncio.gather(*(item.kiq(body) for body in bodies[start : start + 32]))
         await broker.shutdown()
 
     asyncio.run(send())

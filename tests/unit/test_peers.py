@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.peers import environment, registry
-from benchmarks.peers.registry import CONSUMERS, DOORS, Peer, chosen
+from benchmarks.peers.registry import CONSUMERS, DOORS, STORMED, Peer, chosen
+from benchmarks.peers.storming import tally
 from tests.support.program import ROOT
 
 EVERYONE = [*DOORS, *CONSUMERS]
@@ -26,8 +27,9 @@ def _defined(peer: Peer) -> set[str]:
     return functions | {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-def test_no_two_peers_have_one_name() -> None:
-    assert len({peer.name for peer in EVERYONE}) == len(EVERYONE)
+@pytest.mark.parametrize("peers", registry.PEERS.values(), ids=registry.PEERS)
+def test_no_two_peers_beside_one_benchmark_have_one_name(peers: tuple[Peer, ...]) -> None:
+    assert len({peer.name for peer in peers}) == len(peers)
 
 
 @pytest.mark.parametrize("peer", EVERYONE, ids=lambda peer: peer.name)
@@ -44,7 +46,7 @@ def test_every_consumer_can_be_given_items(peer: Peer) -> None:
 
 
 def test_all_are_measured_unless_some_are_named() -> None:
-    assert chosen(["admission", "storm", "consume"], None) == {"admission": DOORS, "consume": CONSUMERS}
+    assert chosen(["admission", "storm", "station"], None) == {"admission": DOORS, "storm": STORMED}
     some = chosen(BOTH, " taskiq,fastapi, celery")
     assert {name: _names(peers) for name, peers in some.items()} == {
         "admission": ["fastapi"],
@@ -53,7 +55,7 @@ def test_all_are_measured_unless_some_are_named() -> None:
     assert chosen(BOTH, "") == {"admission": (), "consume": ()}
 
 
-@pytest.mark.parametrize(("benchmark", "name"), [("admission", "celery"), ("consume", "nobody"), ("storm", "celery")])
+@pytest.mark.parametrize(("benchmark", "name"), [("admission", "celery"), ("consume", "nobody"), ("station", "celery")])
 def test_a_peer_that_the_benchmark_does_not_have_is_a_usage_error(
     benchmark: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,7 +76,7 @@ def _installed(venv: Path, **versions: str) -> None:
 
 def test_without_their_environment_peers_are_left_out_and_the_reason_is_told(tmp_path: Path) -> None:
     left, why = environment.runnable(registry.PEERS, tmp_path / "absent")
-    assert left == {"admission": (), "consume": ()}
+    assert left == {"admission": (), "consume": (), "storm": ()}
     assert why == "the peers' virtual environment is not there"
     assert environment.runnable({"admission": ()}, tmp_path / "absent") == ({"admission": ()}, None)
 
@@ -90,3 +92,9 @@ def test_the_versions_in_the_results_are_of_packages_that_are_pinned() -> None:
     pins = environment.pins(environment.LOCK.read_text("utf-8"))
     assert set(environment.MEASURED) <= pins.keys()
     assert pins["celery"]
+
+
+def test_a_good_item_that_ran_twice_is_done_once_and_a_killer_never() -> None:
+    runs = [("start", "a"), ("end", "a"), ("start", "b"), ("start", "a"), ("end", "a")]
+    noted = [("start", "killer"), *runs, ("start", "killer")]
+    assert tally(noted, "killer") == {"killer_starts": 2, "good_done": 1, "good_run_twice": 1}
