@@ -7,7 +7,6 @@ gc.disable()  # looks for garbage among modules, which are here to stay, were a 
 import argparse
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +47,7 @@ def main() -> int:
         if (value := getattr(arguments, name)) is not None
     }
     try:
-        settings = load(os.environ, overrides)
+        settings = load(overrides)
     except SettingsInvalid as error:
         print(f"settings are not valid:\n{error}", file=sys.stderr)
         return Exit.USAGE
@@ -60,7 +59,7 @@ def main() -> int:
         return Exit.USAGE
     try:
         executor = _executor(settings)
-        again = partial(load, os.environ, overrides)
+        again = partial(load, overrides)
         return asyncio.run(_check(settings, executor) if arguments.check else _serve(settings, executor, again))
     except ExecutorUnavailable as error:
         print(error, file=sys.stderr)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Json, Tag, ValidationError, field_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 
 from consumer import policy, probe
 from consumer.briefing import HardLimits
@@ -25,7 +26,11 @@ from gateway.depot import place_of, problem
 
 Duration = Annotated[float, BeforeValidator(knobs.duration)]
 Size = Annotated[int, BeforeValidator(knobs.size)]
-Table = Annotated[dict[str, Any], BeforeValidator(knobs.document)]
+Table = Annotated[
+    Annotated[Json[dict[str, Any]], Tag("json")] | Annotated[dict[str, Any], Tag("table")],
+    Discriminator(lambda value: "json" if isinstance(value, str) else "table"),
+]
+"""JSON in the environment, a table in the file; the former replaces the latter whole."""
 
 
 _MAX_PORT = 65535
@@ -43,10 +48,10 @@ class SettingsInvalid(Exception):
     """One line for each mistake."""
 
 
-class Settings(BaseModel):
+class Settings(BaseSettings):
     """Everything a node needs to know; the field's description is its line in `--help`."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=knobs.PREFIX, enable_decoding=False, extra="ignore", frozen=True)
 
     broker_url: str = Field(
         "amqp://guest:guest@127.0.0.1:5673/", description="AMQP URLs, comma separated for a cluster"
@@ -258,7 +263,7 @@ class Settings(BaseModel):
         )
 
 
-def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settings:
+def load(overrides: Mapping[str, Any]) -> Settings:
     """Return the settings of file, environment and command line (the later wins).
 
     Raises SettingsInvalid with every mistake.
@@ -266,16 +271,17 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Settin
     mistakes: list[str] = []
     table: dict[str, Any] = {}
     try:
-        table = knobs.read_table(environment)
+        table = knobs.read_table(os.environ)
     except ValueError as error:
         mistakes.append(str(error))
-    mistakes += knobs.unknown(environment, table)
-    given = knobs.given(environment, table, Settings.model_fields)
+    mistakes += knobs.unknown(os.environ, table)
+    environment = EnvSettingsSource(Settings)
+    sources = (InitSettingsSource(Settings, dict(overrides)), environment, InitSettingsSource(Settings, table))
     try:
-        settings = Settings(**{**given, **overrides})
+        settings = Settings(_build_sources=(sources, {}))
     except ValidationError as error:
         mistakes += [f"{knobs.PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors()]
-        kinds = given.get("kinds")
+        kinds = {**table, **environment()}.get("kinds")
         mistakes += policy.mistakes_in(kinds) if isinstance(kinds, dict) else []
         raise SettingsInvalid("\n".join(mistakes)) from error
     mistakes += contradictions(settings)

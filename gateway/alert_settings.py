@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from gateway.callback import Callback
 from gateway.setting_values import Seconds, Switch, Texts, listed
@@ -86,8 +86,6 @@ def _mailbox(value: object) -> object:
 
 class AlertSettings(BaseModel):
     """What the station reads about alerts and escalation."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
     alert_urls: Texts = Field(default=(), description="Apprise URLs that get every alert, comma separated")
     alert_rate: int = Field(

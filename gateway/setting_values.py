@@ -7,7 +7,7 @@ import ipaddress
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Discriminator, Json, Tag
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from yarl import URL
@@ -138,7 +138,11 @@ Depot = Annotated[str, BeforeValidator(_depot)]
 WebAddress = Annotated[str, BeforeValidator(_reached_as)]
 Proxies = Annotated[tuple[str, ...], BeforeValidator(_proxies)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
-Table = Annotated[dict[str, Any], BeforeValidator(knobs.document)]
+Table = Annotated[
+    Annotated[Json[dict[str, Any]], Tag("json")] | Annotated[dict[str, Any], Tag("table")],
+    Discriminator(lambda value: "json" if isinstance(value, str) else "table"),
+]
+"""JSON in the environment, a table in the file; the former replaces the latter whole."""
 
 
 def unit(annotation: object, metadata: list[Any]) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 
 from gateway.alert_settings import AlertSettings
 from gateway.contract import knobs
@@ -47,10 +48,12 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
 
 
-class _Shared(BaseModel):
+class _Shared(BaseSettings):
     """What door and station have in common."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
+    model_config = SettingsConfigDict(
+        env_prefix=knobs.PREFIX, enable_decoding=False, frozen=True, extra="ignore", validate_default=True
+    )
 
     broker_url: Urls = Field(
         default=("amqp://guest:guest@127.0.0.1:5673/",),
@@ -331,8 +334,9 @@ def load(model: type[AnySettings], **overrides: object) -> AnySettings:
     except ValueError as error:
         raise SettingsError([str(error)]) from error
     problems = knobs.unknown(os.environ, table)
+    sources = (InitSettingsSource(model, overrides), EnvSettingsSource(model), InitSettingsSource(model, table))
     try:
-        settings = model(**{**knobs.given(os.environ, table, model.model_fields), **overrides})
+        settings = model(_build_sources=(sources, {}))
     except ValidationError as error:
         raise SettingsError(problems + list(_sentences(error))) from error
     if problems:

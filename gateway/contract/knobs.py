@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 PREFIX: Final = "LAZARETTO_"
 
 NAMES: Final = frozenset(
@@ -180,27 +178,15 @@ def size(value: Any) -> int:
     return int(float(match[1]) * _BYTES[match[2]])
 
 
-def document(value: Any) -> Any:
-    """Read a table: one of the configuration file, or JSON in the environment; raises ValueError."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        raise ValueError("write JSON in the environment, or a table in the configuration file") from error
-
-
-def given(environment: Mapping[str, str], table: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return what is said of the settings `names`, in the environment or else in the file, as it is written there."""
-    found = {name: environment.get(PREFIX + name.upper(), table.get(name)) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def unknown(environment: Iterable[str], table: Iterable[str]) -> list[str]:
-    """Return a sentence for each `LAZARETTO_*` variable and each toml key that is no setting."""
-    named = (name.removeprefix(PREFIX).lower() for name in environment if name.startswith(PREFIX))
+    """Return a sentence for each `LAZARETTO_*` variable, in whatever case, and each toml key that is no setting.
+
+    pydantic-settings reads variables in any case: of two spellings of one name nobody could say which is obeyed.
+    """
+    known = {PREFIX + name.upper() for name in NAMES}
+    named = {name for name in environment if name.upper().startswith(PREFIX)}
     return [
-        *(f"{PREFIX}{name.upper()} is no setting (see --help)" for name in sorted(set(named) - NAMES)),
+        *(f"{name} is no setting (see --help)" for name in sorted(named - known)),
         *(f"{name} in the configuration file is no setting (see --help)" for name in sorted(set(table) - NAMES)),
     ]
 

@@ -189,3 +189,8 @@ def test_what_both_sides_share_loads_nothing_heavy(package: str, heavy: tuple[st
     script = f"import sys, {package}; print(sorted(set({heavy!r}) & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+def test_only_modules_of_settings_know_the_library_that_reads_them() -> None:
+    found = {module.name for module in modules() if module.imports_from("pydantic_settings")}
+    assert found == {"consumer.settings", "gateway.settings"}

@@ -15,7 +15,7 @@ ENDED = 2_300
 
 
 def settings(**values: float) -> Settings:
-    return Settings(handler="any:handler", **values)
+    return Settings(handler="any:handler", **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture

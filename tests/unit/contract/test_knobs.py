@@ -25,5 +25,5 @@ def test_what_is_no_duration_is_refused_with_an_example(written: object) -> None
 
 
 def test_a_misspelt_name_is_named_wherever_it_stands() -> None:
-    said = knobs.unknown(["LAZARETTO_MAX_ATEMPTS", "PATH", "LAZARETTO_DATA"], ["datta", "data"])
-    assert [line.split()[0] for line in said] == ["LAZARETTO_MAX_ATEMPTS", "datta"]
+    said = knobs.unknown(["LAZARETTO_MAX_ATEMPTS", "PATH", "LAZARETTO_DATA", "lazaretto_data"], ["datta", "data"])
+    assert [line.split()[0] for line in said] == ["LAZARETTO_MAX_ATEMPTS", "lazaretto_data", "datta"]

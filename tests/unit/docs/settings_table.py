@@ -7,8 +7,9 @@ settings by their models only, so that no name, default or meaning is kept in tw
 from html import escape
 from typing import Any, Final
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
 
 from consumer.settings import Settings as NodeSettings
 from gateway.contract import knobs
@@ -18,7 +19,7 @@ from tests.support.program import ROOT
 PAGE: Final = ROOT / "docs/operations.md"
 BEGIN: Final = "<!-- settings: begin -->"
 END: Final = "<!-- settings: end -->"
-PROGRAMS: Final[dict[str, type[BaseModel]]] = {
+PROGRAMS: Final[dict[str, type[BaseSettings]]] = {
     "door": DoorSettings,
     "station": StationSettings,
     "node": NodeSettings,
