@@ -14,6 +14,8 @@ import schemathesis
 
 _KIND = "support.ticket"
 _CONTROLS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
+_NAMED = ("ticket", "body")
+_MOST_ATTACHMENTS = 10
 _NUMBERS = itertools.count(1)
 
 
@@ -24,7 +26,7 @@ def map_case(_: schemathesis.HookContext, case: schemathesis.Case[Any]) -> schem
     if case.method != "POST" or not is_valid:
         return case
     if case.media_type == "multipart/form-data" and isinstance(case.body, dict):
-        case.body = dict(_part(name, value, at) for at, (name, value) in enumerate(case.body.items()))
+        case.body = _bounded(dict(_part(name, value, at) for at, (name, value) in enumerate(case.body.items())))
     elif str(case.media_type).startswith("text/"):
         case.body = _readable(case.body)
     ticket = _ticket(case.body)
@@ -50,6 +52,11 @@ def _ticket(body: Any) -> dict[str, Any]:
         return {}
     whole = body.get("ticket", body)
     return whole if isinstance(whole, dict) else {}
+
+
+def _bounded(parts: dict[str, Any]) -> dict[str, Any]:
+    attachments = [name for name in parts if name not in _NAMED]
+    return {name: value for name, value in parts.items() if name not in attachments[_MOST_ATTACHMENTS:]}
 
 
 def _part(name: str, value: Any, position: int) -> tuple[str, Any]:
