@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gateway.station.told_twice import is_told_once
 from gateway.station.storable import parsed
 from gateway.station.store import Store
 from gateway.station.surge import Threshold, surges
@@ -79,7 +80,7 @@ async def recent(store: Store, now: float) -> Losses:
 def query(since: float, until: float) -> sa.Select[Any]:
     """Select the deaths between two moments, newest first."""
     about = (runs.c[name] for name in ("ticket", "kind", "evidence", "reported_at"))
-    between = (DIED, runs.c.reported_at >= since, runs.c.reported_at <= until)
+    between = (DIED, is_told_once(), runs.c.reported_at >= since, runs.c.reported_at <= until)
     return sa.select(*about).where(*between).order_by(runs.c.reported_at.desc()).limit(MOST_READ)
 
 

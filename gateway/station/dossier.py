@@ -10,8 +10,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.contract.outcomes import CHARGED, Outcome
-from gateway.station import owners
+from gateway.station import owners, told_twice
 from gateway.station.holding import ItemState
 from gateway.station.ledger import Trust
 from gateway.station.selection import Filter, where
@@ -25,8 +24,6 @@ from gateway.station.tables.tickets import runs, tickets
 MAX_LISTED: Final = 500
 PREVIEW_BYTES: Final = 16 * 1024
 _ACT: Final = ("at", "generation", "actor", "act", "reason", "code", "operation")
-_SAME_MOMENT: Final = 0.002
-"""Seconds; records that travel on an item round their times to milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +202,11 @@ async def find_runs(transaction: AsyncConnection, ticket: str) -> list[Run]:
     query = sa.select(runs).filter_by(ticket=ticket).order_by(runs.c.generation, runs.c.attempt, runs.c.interruptions)
     rows = (await transaction.execute(query)).all()
     witnessed = [row for row in rows if row.trust > Trust.HISTORY]
-    return [_run(row) for row in rows if row.trust > Trust.HISTORY or not any(_same(row, other) for other in witnessed)]
+    return [
+        _run(row)
+        for row in rows
+        if row.trust > Trust.HISTORY or not any(told_twice.is_same(row, other) for other in witnessed)
+    ]
 
 
 async def find_items(store: Store, states: Sequence[ItemState], *, newest_first: bool = False) -> list[Item]:
@@ -347,13 +348,3 @@ def _run(row: Any) -> Run:
         seconds=row.seconds,
         evidence=parsed(row.evidence),
     )
-
-
-def _same(told: Any, seen: Any) -> bool:
-    """Tell whether a record that travelled on the item is of a run that the journal told of under another stamp."""
-    if (told.generation, told.attempt, told.outcome) != (seen.generation, seen.attempt, seen.outcome):
-        return False
-    if Outcome(told.outcome) in CHARGED:
-        return True
-    apart: float = abs((told.started_at or 0.0) - (seen.started_at or 0.0))
-    return apart < _SAME_MOMENT

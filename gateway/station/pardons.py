@@ -17,6 +17,7 @@ from gateway.station import acts
 from gateway.station.acts import Act
 from gateway.station.decided import Decision
 from gateway.station.holding import ItemState
+from gateway.station.told_twice import is_told_once
 from gateway.station.store import Store
 from gateway.station.tables.items import items
 from gateway.station.tables.reviews import holds
@@ -133,6 +134,7 @@ def _counted(selection: Selection, table: sa.Table, state: sa.Column[Any]) -> sa
         runs.c.ticket == table.c.ticket,
         runs.c.generation == table.c.generation,
         runs.c.outcome.in_(selection.outcomes or sorted(CHARGED)),
+        is_told_once(),
     ]
     if selection.node is not None:
         conditions.append(runs.c.node == selection.node)

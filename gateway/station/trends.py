@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gateway.station.told_twice import is_told_once
 from gateway.station.store import Store
 from gateway.station.tables.items import items
 from gateway.station.tables.refusals import refusal_counts
@@ -59,7 +60,7 @@ async def quarantines(store: Store, span: Span) -> Trend:
 
 async def losses(store: Store, span: Span) -> Trend:
     """Count the runs in which a worker or its holder died, by kind, when they were reported."""
-    return await _count(store, span, runs.c.reported_at, runs.c.kind, sa.func.count(), DIED)
+    return await _count(store, span, runs.c.reported_at, runs.c.kind, sa.func.count(), DIED, is_told_once())
 
 
 async def refusals(store: Store, span: Span) -> Trend:
