@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gateway.station.told_twice import is_told_once
 from gateway.station.storable import parsed
 from gateway.station.store import Store
 from gateway.station.surge import Threshold, surges
 from gateway.station.tables.tickets import DIED, runs
+from gateway.station.told_twice import is_told_once
 
 MOST_READ: Final = 20_000
 MOST_SHOWN: Final = 10

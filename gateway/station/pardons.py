@@ -17,11 +17,11 @@ from gateway.station import acts
 from gateway.station.acts import Act
 from gateway.station.decided import Decision
 from gateway.station.holding import ItemState
-from gateway.station.told_twice import is_told_once
 from gateway.station.store import Store
 from gateway.station.tables.items import items
 from gateway.station.tables.reviews import holds
 from gateway.station.tables.tickets import runs, tickets
+from gateway.station.told_twice import is_told_once
 
 STARTS: Final = sa.table("starts", *(sa.column(name) for name in ("ticket", "generation", "closed", "pardon")))
 """As much of the fence's table as is needed here."""

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gateway.station.told_twice import is_told_once
 from gateway.station.store import Store
 from gateway.station.tables.items import items
 from gateway.station.tables.refusals import refusal_counts
 from gateway.station.tables.tickets import DIED, runs
+from gateway.station.told_twice import is_told_once
 
 MOST_SERIES: Final = 5
 OTHERS: Final = "others"
