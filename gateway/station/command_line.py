@@ -164,7 +164,7 @@ async def _show(store: Store, arguments: argparse.Namespace, settings: StationSe
         sent = unsent if alert.sent_at is None else wording.clock(alert.sent_at)
         print(f"alert       {_safe(alert.channel)}, {alert.event}, {sent}")
     for escalation in await escalations.find(store, found.ticket):
-        print(f"escalation  generation {escalation.generation}: {escalations_verb.in_words(escalation)}")
+        print(f"escalation  generation {escalation.generation}: {wording.handed_over(escalation)}")
     for act in found.acts:
         print(f"decision    {act.act} by {_safe(act.actor)}, {wording.clock(act.at)}, because: {_safe(act.reason)}")
     return OK

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from gateway.station import escalations, wording
 from gateway.station.documents import written
-from gateway.station.escalation_state import EscalationState
 from gateway.station.escalations import Escalation, NotOpen
 from gateway.station.store import Store
 
@@ -41,26 +40,12 @@ async def run(store: Store, arguments: argparse.Namespace) -> int:
             return REFUSED
         case Escalation():
             told = (
-                written(asdict(outcome), indent=True) if arguments.json else f"{_named(outcome)}: {in_words(outcome)}"
+                written(asdict(outcome), indent=True)
+                if arguments.json
+                else f"{_named(outcome)}: {wording.handed_over(outcome)}"
             )
             print(told)
             return OK
-
-
-def in_words(one: Escalation) -> str:
-    """Return how far an escalation is, in one line."""
-    called = f", called {wording.one_line(one.reference)} there" if one.reference else ""
-    match one.state:
-        case EscalationState.OWED:
-            failed = f", {one.tries} tries failed: {wording.one_line(one.last_error or '')}" if one.tries else ""
-            return f"owed since {wording.clock(one.created_at)}{failed}"
-        case EscalationState.SENT:
-            return f"sent {wording.clock(one.sent_at)}, nobody has taken it on"
-        case EscalationState.ACKNOWLEDGED:
-            by = wording.one_line(one.acknowledged_by or "")
-            return f"acknowledged by {by}, {wording.clock(one.acknowledged_at)}{called}"
-        case EscalationState.CLOSED:
-            return f"closed{called}"
 
 
 def _list(found: list[Escalation], *, as_json: bool) -> int:
@@ -68,7 +53,7 @@ def _list(found: list[Escalation], *, as_json: bool) -> int:
         print(written([asdict(one) for one in found], indent=True))
         return OK
     for one in found:
-        print(f"{_named(one)}  {wording.one_line(one.reason)}  {in_words(one)}")
+        print(f"{_named(one)}  {wording.one_line(one.reason)}  {wording.handed_over(one)}")
     if not found:
         print("nothing is handed over")
     return OK

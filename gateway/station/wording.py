@@ -12,6 +12,8 @@ from typing import Any, Final
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
 from gateway.station.dossier import Item, Run
+from gateway.station.escalation_state import EscalationState
+from gateway.station.escalations import Escalation
 
 _MAX_QUOTE: Final = 240
 _TWO_DAYS: Final = 48
@@ -82,6 +84,22 @@ def sentence(run: Run) -> str:
     if evidence.get("progress") and not evidence.get("detail"):
         parts.append(f"last words: {one_line(str(evidence['progress']))!r}")
     return ", ".join(parts)
+
+
+def handed_over(one: Escalation) -> str:
+    """Return how far an escalation is, in one line."""
+    called = f", called {one_line(one.reference)} there" if one.reference else ""
+    match one.state:
+        case EscalationState.OWED:
+            failed = f", {one.tries} tries failed: {one_line(one.last_error or '')}" if one.tries else ""
+            return f"owed since {clock(one.created_at)}{failed}"
+        case EscalationState.SENT:
+            return f"sent {clock(one.sent_at)}, nobody has taken it on"
+        case EscalationState.ACKNOWLEDGED:
+            by = one_line(one.acknowledged_by or "")
+            return f"acknowledged by {by}, {clock(one.acknowledged_at)}{called}"
+        case EscalationState.CLOSED:
+            return f"closed{called}"
 
 
 def owned(owner: str) -> str:

@@ -7,16 +7,18 @@ is not counted anew for everybody who looks.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from gateway.station import caseload, catalogue, deaths, groups, trends
+from gateway.station import caseload, catalogue, deaths, escalations, groups, trends, unsent
 from gateway.station.caseload import Load
 from gateway.station.deaths import Losses
+from gateway.station.escalations import Escalation
 from gateway.station.groups import Group
 from gateway.station.selection import WAITING, Filter
 from gateway.station.store import Store
 from gateway.station.trends import Trend
+from gateway.station.unsent import Unsent
 
 LONGEST: Final = 60.0
 """Seconds."""
@@ -60,6 +62,8 @@ class Almanac:
         self.loads = Remembered(self._loads, longest=longest)
         self.deaths = Remembered(self._deaths, longest=longest)
         self.groups = Remembered(self._groups, longest=longest)
+        self.escalations = Remembered(self._escalations, longest=longest)
+        self.unsent = Remembered(self._unsent, longest=longest)
 
     async def _quarantines(self) -> Trend:
         return await trends.quarantines(self._store, trends.last(time.time(), width=_DAY, parts=DAYS))
@@ -79,3 +83,12 @@ class Almanac:
 
     async def _groups(self) -> list[Group]:
         return await groups.find(self._store, Filter(states=WAITING))
+
+    async def _escalations(self) -> tuple[list[Escalation], int]:
+        """Those that are open, as many as one list has, and the number of all."""
+        async with self._store.reading() as transaction:
+            number = await escalations.count_open(transaction)
+        return (await escalations.find_open(self._store) if number else []), number
+
+    async def _unsent(self) -> Sequence[Unsent]:
+        return await unsent.find(self._store)

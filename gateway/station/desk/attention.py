@@ -12,12 +12,13 @@ from aiohttp import web
 
 from gateway.station import catalogue, fleet
 from gateway.station.catalogue import Selection
-from gateway.station.desk import charts, views
+from gateway.station.desk import charts, outside, views
 from gateway.station.desk.almanac import DAYS
 from gateway.station.desk.parts import ALMANAC, STORE, VITALS
 from gateway.station.desk.rendering import page
 
 _NEWEST: Final = 8
+_PRESSING: Final = 5
 
 
 def add_routes(app: web.Application) -> None:
@@ -27,23 +28,28 @@ def add_routes(app: web.Application) -> None:
 
 async def _attention(request: web.Request) -> web.StreamResponse:
     store, now = request.app[STORE], time.time()
-    newest, counted, oldest, states, loads, losses = await asyncio.gather(
+    almanac = request.app[ALMANAC]
+    newest, counted, oldest, states = await asyncio.gather(
         catalogue.find(store, Selection(), newest_first=True, limit=_NEWEST),
         catalogue.count(store, Selection()),
         catalogue.find(store, Selection(), limit=1),
         fleet.find(store),
-        request.app[ALMANAC].loads.get(),
-        request.app[ALMANAC].deaths.get(),
+    )
+    loads, losses, (handed_over, number), unsent = await asyncio.gather(
+        almanac.loads.get(), almanac.deaths.get(), almanac.escalations.get(), almanac.unsent.get()
     )
     context = {
         "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, loads, now),
         "findings": request.app[VITALS].findings,
         "loads": loads,
         "losses": losses,
+        "handed_over": outside.pressing(handed_over, _PRESSING),
+        "all_handed_over": number,
+        "unsent": unsent,
         "newest": newest.entries,
         "charts": [
-            charts.stacked("Quarantined", "items", await request.app[ALMANAC].quarantines.get()),
-            charts.stacked("Runs lost to a death", "runs", await request.app[ALMANAC].losses.get()),
+            charts.stacked("Quarantined", "items", await almanac.quarantines.get()),
+            charts.stacked("Runs lost to a death", "runs", await almanac.losses.get()),
         ],
         "days": DAYS,
     }

@@ -13,9 +13,9 @@ from aiohttp import web
 from gateway.contract.outcomes import Outcome
 from gateway.depot import ContentLost, DepotDown
 from gateway.settings import StationSettings
-from gateway.station import catalogue, dossier, explaining, letterhead, lineage
+from gateway.station import catalogue, dossier, escalations, explaining, letterhead, lineage
 from gateway.station.decided import MEANINGS
-from gateway.station.desk import address, enclosures, given, reveals, timeline, views
+from gateway.station.desk import address, enclosures, given, outside, reveals, timeline, views
 from gateway.station.desk.given import Incomplete
 from gateway.station.desk.guard import needs
 from gateway.station.desk.parts import ALMANAC, HOLDER, REVEALS, SETTINGS, STORE
@@ -88,6 +88,7 @@ async def item_page(request: web.Request, *, status: int = 200, **extra: Any) ->
         "found": found,
         "generations": timeline.generations(found, request.app[SETTINGS].item_retention, time.time()),
         "descents": {one.generation: one for one in await lineage_of(request, ticket)},
+        "escalations": outside.told(await escalations.find(store, ticket)),
         "codes": MEANINGS,
         "why": await explaining.explain(store, ticket),
         "restorable": views.restorable(found, request.app[SETTINGS].restore_window, time.time()),
