@@ -26,8 +26,8 @@ soak: setup ## two hundred repetitions of one killer among good tickets while wo
 	$(PYTHON_BIN)/python -m tests.faults.soak $(ARGS)
 	$(PYTHON_BIN)/python -m tests.faults.station_kills --kills $(KILLS)
 
-demo: setup ## the story of ticket 9417, start to end
-	@$(PYTHON_BIN)/python -m tests.acceptance.demo
+demo: setup ## the story of ticket 9417, start to end; ARGS=--stay leaves its desk up until Ctrl-C
+	@$(PYTHON_BIN)/python -m tests.acceptance.demo $(ARGS)
 
 bench: setup peers ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
 	@$(PYTHON_BIN)/python -m benchmarks all --quick --save

@@ -1,8 +1,11 @@
 """`make demo`: the story of ticket 9417 on a private broker and free ports, with a report of what was seen.
 
-Exit code 0 only if all of it happened, 1 if something did not. Ends within a deadline, and leaves nothing behind.
+Exit code 0 only if all of it happened, 1 if something did not. Ends within a deadline, and leaves nothing behind. With
+`--stay`, on a terminal, its desk stays up to be looked at until Ctrl-C, however long that takes.
 """
 
+import argparse
+import os
 import shutil
 import signal
 import sys
@@ -28,17 +31,27 @@ class OutOfTime(BaseException):
 
 def main() -> int:
     """Play the story, report, and clear the stage whatever happens; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.acceptance.demo")
+    parser.add_argument("--stay", action="store_true", help="leave everything up until Ctrl-C; on a terminal only")
+    stay = parser.parse_args().stay
     signal.signal(signal.SIGALRM, _out_of_time)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.alarm(DEADLINE)
     report = Report()
     folder = Path(tempfile.mkdtemp(prefix="lazaretto-demo-"))
     stage = Stage(folder)
-    interrupted = False
+    code: int | None = None
     try:
         _tell(stage, report)
+        signal.alarm(0)
+        code = report.end()
+        stays = stay and _is_watched()
+        print(farewell(stage.desk, asked=stay, stays=stays), flush=True)
+        while stays:
+            signal.pause()
     except KeyboardInterrupt:
-        interrupted = True
+        # Once the story is told, somebody has seen enough.
+        code = INTERRUPTED if code is None else code
         report.scene("interrupted; everything is being stopped")
     except (Exception, OutOfTime) as broken:  # noqa: BLE001 - whatever it was, it is what did not hold
         report.fail("The story came to its end", broken)
@@ -47,15 +60,29 @@ def main() -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # the stage clears itself in bounded time
         complaints = stage.close()
-    kept = report.broken and not interrupted
+    kept = report.broken and code != INTERRUPTED
     if kept:
         print(f"\n{stage.tails()}")
     else:
         shutil.rmtree(folder)
-    code = INTERRUPTED if interrupted else report.end()
+    if code is None:
+        code = report.end()
     left = "no process, no port" + (f"; its logs are in {folder}" if kept else ", no file")
     print("; ".join(complaints) or f"Nothing is left of it: {left}.", flush=True)
     return code or bool(complaints)
+
+
+def farewell(desk: str, *, asked: bool, stays: bool) -> str:
+    """Return the words about the address of the desk, which stays up or goes."""
+    if stays:
+        return f"The desk is at {desk} with the page of 9417 at {desk}items/9417; Ctrl-C ends it, and all the rest."
+    if asked:
+        return f"The desk was at {desk} and does not stay, since there is no terminal to end it from."
+    return f"The desk was at {desk} while this ran; `make demo ARGS=--stay` leaves it up until Ctrl-C."
+
+
+def _is_watched() -> bool:
+    return sys.stdin.isatty() and not os.environ.get("CI")
 
 
 def _tell(stage: Stage, report: Report) -> None:
@@ -67,6 +94,7 @@ def _tell(stage: Stage, report: Report) -> None:
     report.say()
     report.scene("everything starts")
     stage.open()
+    report.scene(f"the desk is at {stage.desk} until all of it has ended")
     story = Story(stage, report)
     try:
         story.play()

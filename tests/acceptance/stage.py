@@ -64,6 +64,11 @@ class Stage:
             **SHORTENED,
         }
 
+    @property
+    def desk(self) -> str:
+        """The address of the reviewers' pages."""
+        return f"http://127.0.0.1:{self.desk_port}/"
+
     # Start and end
 
     def open(self) -> None:

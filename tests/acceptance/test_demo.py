@@ -1,6 +1,7 @@
 """What `make demo` runs: the whole story holds, it leaves nothing, and it would say so if something did not hold."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.demo import farewell
 from tests.acceptance.findings import FINDINGS
 from tests.acceptance.report import Report
 from tests.acceptance.status_page import Sight, untruth
+from tests.support.house import call
 from tests.support.program import ROOT, Programs
 from tests.support.waiting import eventually
 
@@ -20,16 +23,36 @@ needs_broker = [pytest.mark.usefixtures("broker"), pytest.mark.timeout(330)]
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """The demo, run to its end from some other folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "tests.acceptance.demo"],
-        cwd=tmp_path_factory.mktemp("elsewhere"),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=320,
-        check=False,
-    )
+    """The demo, run to its end from some other folder, on a terminal; its desk is looked at before Ctrl-C."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    ours, its = os.openpty()
+    with (
+        (folder / "stderr").open("w+") as complaints,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.acceptance.demo", "--stay"],
+            cwd=folder,
+            env={**{name: value for name, value in os.environ.items() if name != "CI"}, "PYTHONPATH": str(ROOT)},
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+        ) as demo,
+    ):
+        assert demo.stdout is not None
+        try:
+            said = []
+            for line in demo.stdout:
+                said.append(line)
+                if stays := re.search(r"The desk is at .* the page of 9417 at (\S+);", line):
+                    said.append(f"page of 9417: {call('GET', stays[1]).status}\n")
+                    demo.send_signal(signal.SIGINT)
+            demo.wait(60)
+        finally:
+            demo.terminate()  # it clears its stage; nothing where it has ended
+            os.close(ours)
+            os.close(its)
+        complaints.seek(0)
+        return subprocess.CompletedProcess(demo.args, demo.returncode, "".join(said), complaints.read())
 
 
 class TestTheStory:
@@ -42,6 +65,9 @@ class TestTheStory:
     @pytest.mark.parametrize("title", [title for title, _ in FINDINGS])
     def test_each_promise_is_reported_as_held(self, told: subprocess.CompletedProcess[str], title: str) -> None:
         assert f"  ok    {title}\n" in told.stdout
+
+    def test_its_desk_can_be_looked_at_until_ctrl_c(self, told: subprocess.CompletedProcess[str]) -> None:
+        assert "page of 9417: 200" in told.stdout.splitlines()
 
     def test_its_last_line_says_that_nothing_is_left(self, told: subprocess.CompletedProcess[str]) -> None:
         assert told.stdout.splitlines()[-1] == NOTHING_LEFT
@@ -57,6 +83,14 @@ def test_ctrl_c_in_the_middle_leaves_nothing_running(programs: Programs, tmp_pat
     assert demo.log.splitlines()[-1] == NOTHING_LEFT
     eventually(lambda: not demo.family(), 5)
     assert list(tmp_path.glob("lazaretto-demo-*")) == []
+    assert re.search(r"the desk is at http://127\.0\.0\.1:\d+/ until", demo.log)
+
+
+def test_its_last_words_have_the_desks_address_and_whether_it_is_still_there() -> None:
+    at = "http://d/"
+    assert "was at http://d/ while this ran; `make demo ARGS=--stay`" in farewell(at, asked=False, stays=False)
+    assert "was at http://d/ and does not stay" in farewell(at, asked=True, stays=False)
+    assert "is at http://d/ " in farewell(at, asked=True, stays=True)
 
 
 def test_a_check_that_raises_is_named_and_makes_the_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
