@@ -230,6 +230,8 @@ class _Connection(RequestHandler):
             self._handler_waiter.set_result(None)
         if self._close or self._force_close:
             waiter.cancel()  # as closing does to one that it sees
+            if self.transport is not None:
+                self.transport.close()  # once the answer is out; nobody else is left to do it
             return
         self._waiter = waiter
         if self._messages:

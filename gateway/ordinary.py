@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
-from aiohttp import HttpVersion11, StreamReader, hdrs, web
+from aiohttp import EMPTY_PAYLOAD, HttpVersion11, StreamReader, hdrs, web
 from aiohttp.http_parser import RawRequestMessage
 
 from gateway import answers, errors
@@ -120,6 +120,7 @@ class OrdinaryTickets:
             or message.should_close
             or message.upgrade
             or message.chunked
+            or payload is EMPTY_PAYLOAD
             or not payload.is_eof()
             or payload.exception() is not None
             or any(name in headers for name in _UNUSUAL)

@@ -5,7 +5,11 @@ import json
 
 import pytest
 
+from gateway.embedded import EmbeddedBroker
+from tests.integration.door.conftest import StartDoor
 from tests.integration.door.running import RunningDoor
+from tests.support.proxy import TO_CLIENT, Proxy
+from tests.support.waiting import soon
 
 DIFFERENT_EACH_TIME = {"request-id", "location", "date", "content-length"}  # the time is a number of any length
 REFUSALS = 'lazaretto_admission_refusals_total{mode="enforce",rule="unknown_member"}'
@@ -96,3 +100,41 @@ async def test_a_refusal_is_counted_and_told_once_though_both_ways_looked_at_it(
     assert document["violations"]
     after = await door.metric(REFUSALS)
     assert after == before + 1
+
+
+async def test_a_request_without_a_body_is_refused_and_no_fault_of_the_door(door: RunningDoor) -> None:
+    ((status, _, document),) = await answers(door, request(b""), wanted=1)
+    assert status == 400
+    assert document["type"]
+    assert "short_way_failed" not in door.program.log
+
+
+async def test_what_comes_behind_an_unanswered_ticket_and_wants_another_protocol_ends_the_connection(
+    start: StartDoor, broker: EmbeddedBroker
+) -> None:
+    probe = b"GET /healthz HTTP/1.1\r\nHost: door\r\n"
+    async with Proxy(broker.url) as line, await start(broker_url=line.url, publish_deadline="20s") as door:
+        await soon(door.is_ready)
+        # Each has been answered once: from then on its next ticket takes the short way.
+        clients = [await asyncio.open_connection(*door.host_port) for _ in range(4)]
+        for reader, writer in clients:
+            writer.write(probe + b"\r\n")
+            await reader.readuntil(b"}")
+        line.hold(TO_CLIENT)
+        for _, writer in clients:
+            writer.write(request(ticket()))
+        await soon(lambda: _are_under_way(door, len(clients)), 20)
+        for _, writer in clients:
+            writer.write(probe + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            await writer.drain()
+        assert (await door.ask("GET", "/healthz")).status == 200  # the door has read them by then
+        line.release()
+        async with asyncio.timeout(30):
+            told = [await reader.read() for reader, _ in clients]
+        for _, writer in clients:
+            writer.close()
+    assert [(answers[:13], answers.count(b"HTTP/1.1 ")) for answers in told] == [(b"HTTP/1.1 202 ", 1)] * len(clients)
+
+
+async def _are_under_way(door: RunningDoor, count: int) -> bool:
+    return await door.metric("lazaretto_inflight_publishes") >= count
