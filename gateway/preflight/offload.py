@@ -43,7 +43,7 @@ _REAPING: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Too many large bodies wait to be examined already: says nothing about the input."""
+    """Too many large bodies wait to be examined already, or nobody is there to do it: says nothing about the input."""
 
 
 class ExaminationFailed(Exception):
@@ -76,7 +76,7 @@ class Examiner:
         """Have the process ready before it is needed; until cancelled."""
         await asyncio.sleep(_START_AFTER)
         async with self._turn:
-            await self._started()
+            await self._started()  # where it cannot be, the first large body tries again
         await asyncio.Event().wait()
 
     def close(self) -> None:
@@ -107,6 +107,8 @@ class Examiner:
                 if time.monotonic() > deadline:
                     return OutOfTime()
                 process = await self._started()
+                if process is None:
+                    return Busy()
                 return await process.examine(submission, limits, deadline)
         finally:
             self._outstanding -= 1
@@ -127,11 +129,19 @@ class Examiner:
         small = size <= INLINE_BYTES and submission.content_encoding is None
         return small and _LARGEST_CHARACTER * size <= self._least_cap
 
-    async def _started(self) -> _Process:
-        if self._process is None or self._process.ended:
+    async def _started(self) -> _Process | None:
+        """Return a process that works, a new one if need be; None where the system gives none, or at the end."""
+        if self._process is not None and not self._process.ended:
+            return self._process
+        if self._closed:
+            return None
+        try:
             self._process = await _Process.start(self.vocabulary)
-            if self._closed:
-                self._process.end()
+        except OSError as error:  # no more processes, descriptors or memory for now: small bodies come in all the same
+            logs.event(log, "examiner_not_started", logging.ERROR, error=error)
+            return None
+        if self._closed:
+            self._process.end()
         return self._process
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.admission import Limits
-from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary, examine
+from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary, examine, offload
 from gateway.preflight.examining import LENGTH, Verdict, packed, verdict_of
 from gateway.preflight.offload import INLINE_BYTES, Busy, ExaminationFailed, Examiner
 
@@ -88,6 +89,35 @@ async def test_a_killed_process_says_nothing_about_the_body_and_another_one_take
             assert await waiting == OutOfTime()
             assert isinstance(await examiner.examine(LARGE), Passed)
             assert examiner.pid != pid
+
+
+async def test_a_system_that_gives_no_process_ends_nothing_and_is_asked_again(
+    vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offload, "_START_AFTER", 0)
+    examiner = Examiner(Limits(), vocabulary, seconds=30)
+    try:
+        with monkeypatch.context() as without:
+            without.setattr(sys, "executable", str(tmp_path / "removed"))
+            running = asyncio.create_task(examiner.run())
+            assert await examiner.examine(LARGE) == Busy()
+            assert isinstance(await examiner.examine(SMALL), Passed)
+            assert not running.done()
+        assert isinstance(await examiner.examine(LARGE), Passed)
+        assert not running.done()
+        running.cancel()
+    finally:
+        examiner.close()
+
+
+async def test_what_waits_for_it_at_the_end_starts_no_other(vocabulary: Vocabulary) -> None:
+    examiner = Examiner(Limits(), vocabulary, seconds=30)
+    async with asyncio.timeout(60), held(examiner) as pid:
+        waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(3)]
+        await asyncio.sleep(0)
+        examiner.close()
+        assert not any(isinstance(verdict, Passed) for verdict in await asyncio.gather(*waiting))
+        assert examiner.pid == pid
 
 
 async def test_a_process_that_hangs_is_out_of_time_and_replaced(vocabulary: Vocabulary) -> None:
