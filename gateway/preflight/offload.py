@@ -104,7 +104,7 @@ class Examiner:
         self._outstanding += 1
         try:
             async with self._turn:
-                if time.monotonic() > deadline:
+                if self._closed or time.monotonic() > deadline:
                     return OutOfTime()
                 process = await self._started()
                 if process is None:
@@ -130,11 +130,9 @@ class Examiner:
         return small and _LARGEST_CHARACTER * size <= self._least_cap
 
     async def _started(self) -> _Process | None:
-        """Return a process that works, a new one if need be; None where the system gives none, or at the end."""
+        """Return a process that works, a new one if need be; None where the system gives none."""
         if self._process is not None and not self._process.ended:
             return self._process
-        if self._closed:
-            return None
         try:
             self._process = await _Process.start(self.vocabulary)
         except OSError as error:  # no more processes, descriptors or memory for now: small bodies come in all the same
