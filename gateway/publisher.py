@@ -219,10 +219,11 @@ class Publisher:
         self._progress_at = time.monotonic()
         while True:
             # Nobody has a queue of this name: the broker returns the probe, and nothing is stored.
+            due = time.monotonic()
             async with broker.owned(channel.ask(probe, Route(exchange="", key=f"{self._name}.probe"))) as sending:
                 while not sending.done():
                     await asyncio.wait({sending}, timeout=_PROBE_EVERY / 2)
-                    idle = time.monotonic() - self._progress_at
+                    idle = time.monotonic() - max(self._progress_at, due)
                     self._set_blocked(blocked=self._blocked, stalled=not sending.done() and idle > _STALLED_AFTER)
             self._progress_at = time.monotonic()
             await asyncio.sleep(_PROBE_EVERY)
