@@ -91,6 +91,8 @@ class Mold:
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)  # the wakeup says it; polled below
+        # Whoever ignores it has the kernel wait for all children, and how a worker died could not be told any more.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # The end of the socket says that the supervisor is gone; this wakes a mold that was stopped, so it can see.
         _die_with_parent(signal.SIGCONT, self._supervisor)
         self._poll.register(self._control, select.POLLIN)

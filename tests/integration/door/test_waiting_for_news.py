@@ -130,7 +130,7 @@ async def test_a_ticket_that_becomes_known_during_the_wait_is_told_of_then(start
         asked = asyncio.create_task(one.ask("GET", f"/v1/tickets/soon?wait={LONG}"))
         await soon(lambda: _waiting(one, 1), 20)
 
-        await other.submit({**TICKET, "id": "soon"})
+        assert (await other.submit({**TICKET, "id": "soon"})).status == 202
         await _report(tmp_path, *(await soon(other.events)))
 
         answer = await asked

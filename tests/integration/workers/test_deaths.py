@@ -163,6 +163,17 @@ async def test_allocation_beyond_the_last_wall_is_a_memory_outcome_and_the_worke
     assert after.worker != report.worker
 
 
+async def test_a_module_that_leaves_its_children_to_the_kernel_costs_its_mold_nothing(
+    new_pool: NewPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = new_pool(handler="tests.integration.workers.deaf_parent:handle", slots=2)
+    await pool.start()
+    report = await pool.run(order("die"))
+    assert (report.outcome, report.code) == (Outcome.CRASHED, "signal:9")
+    assert (await pool.run(order("fine"))).outcome is Outcome.SUCCEEDED
+    assert [message for message in caplog.messages if message.startswith("mold.")] == []
+
+
 async def test_what_a_worker_has_started_dies_with_it(pool: Pool, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     report = await pool.run(order(f"child {note}", deadline=1.5))
