@@ -5,6 +5,9 @@ Owns what is told of each event, and the key by which others recognize what it i
 
 from typing import Any, Final
 
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from gateway.station import escalations, wording
 from gateway.station.channels import Notice
 from gateway.station.dossier import Dossier, Item, find
@@ -14,6 +17,7 @@ from gateway.station.owed import Owed
 from gateway.station.storable import parsed
 from gateway.station.store import Store
 from gateway.station.surge import LASTS_FOR
+from gateway.station.tables.items import items
 
 _DAY: Final = 86_400.0
 _SURGE: Final = 300.0
@@ -37,20 +41,32 @@ async def worded(store: Store, owed: Owed, channel: str, desk: str) -> Notice | 
         return of_no_item(owed.row, desk)
     row, about = owed.row, owed.event
     dossier = await find(store, row.ticket)
-    items = dossier.items if dossier is not None else ()
-    item = next((item for item in items if item.generation == row.generation), None)
+    held = dossier.items if dossier is not None else ()
+    item = next((item for item in held if item.generation == row.generation), None)
     if dossier is None or item is None:
         raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
-    is_waiting = item.state in _WAITING
-    if about is AlertEvent.RESOLVED and is_waiting:
+    async with store.reading() as transaction:
+        needless = await _needless(transaction, owed, channel, item.state)
+    return needless or of_item(dossier, item, about, desk)
+
+
+async def is_needless(transaction: AsyncConnection, owed: Owed, channel: str) -> bool:
+    """Tell whether there is still nothing to be told; nobody decides about the item until the transaction ends."""
+    state = sa.select(items.c.state).filter_by(ticket=owed.row.ticket, generation=owed.row.generation)
+    found = (await transaction.execute(state.with_for_update())).scalar_one()
+    return await _needless(transaction, owed, channel, ItemState(found)) is not None
+
+
+async def _needless(transaction: AsyncConnection, owed: Owed, channel: str, state: ItemState) -> str | None:
+    is_waiting = state in _WAITING
+    if owed.event is AlertEvent.RESOLVED and is_waiting:
         return "not told: it waits for a decision again"
     if channel == ESCALATION and not is_waiting:
         # Nobody outside is asked to look at what is decided, nor told of the end of what he never heard of.
-        async with store.reading() as transaction:
-            known = await escalations.was_sent(transaction, item.ticket, item.generation)
-        if about is AlertEvent.QUARANTINED or not known:
+        known = await escalations.was_sent(transaction, owed.row.ticket, owed.row.generation)
+        if owed.event is AlertEvent.QUARANTINED or not known:
             return "not told: it was decided before"
-    return of_item(dossier, item, about, desk)
+    return None
 
 
 def of_item(dossier: Dossier, item: Item, about: AlertEvent, desk: str) -> Notice:

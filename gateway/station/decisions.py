@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Stamp, Standing, TicketState
-from gateway.station import acts, holds, item_rows, wording
+from gateway.station import acts, escalations, holds, item_rows, wording
 from gateway.station.acts import Act
 from gateway.station.decided import Bar, Barred, Decision, DiscardCode, Done, Taken, Unknown
 from gateway.station.holding import ItemState
@@ -82,6 +82,7 @@ async def restore(store: Store, ticket: str, decision: Decision, *, window: floa
             why = f"its body was removed at {wording.clock(row.removed_at)} (LAZARETTO_ITEM_RETENTION)"
             return Barred(bar=Bar.CONTENTS_REMOVED, why=why)
         await item_rows.hold(transaction, row)
+        await escalations.owe_again(transaction, ticket, row.generation, now)
         await _note(transaction, row, decision, Act.RESTORE)
         await _close(transaction, row, TicketState.QUARANTINED, now, detail=row.reason)
         return Done(ticket=ticket, generation=row.generation)

@@ -24,6 +24,7 @@ from gateway.contract.outcomes import TicketState
 from gateway.contract.references import owner_of
 from gateway.contract.topology import Lane, Topology
 from gateway.depot import Depot, DepotDown, Folder
+from gateway.station import holds
 from gateway.station.pauses import pause
 from gateway.station.storable import parsed
 from gateway.station.store import Store
@@ -130,8 +131,14 @@ class DepotSweep:
         async with self._store.reading() as transaction:
             standing = await _standing(transaction, owners)
             open_starts = await _open_starts(transaction, owners)
+            waiting = await holds.find_each(transaction, owners)
         return [
-            Claims(owner=standing.get(owner), kept=folder.name in kept, started=owner in open_starts)
+            Claims(
+                owner=standing.get(owner),
+                kept=folder.name in kept,
+                started=owner in open_starts,
+                on_hold=owner in waiting,
+            )
             for folder, owner in zip(folders, owners, strict=True)
         ]
 

@@ -65,6 +65,19 @@ async def owe(transaction: AsyncConnection, taken_in: Iterable[tuple[str, int]],
     await transaction.execute(sa.insert(escalations), rows)
 
 
+async def owe_again(transaction: AsyncConnection, ticket: str, generation: int, now: float) -> None:
+    """Owe the handing over of an item that is held again, where nobody outside has heard of it while it was decided."""
+    unheard = sa.exists().where(
+        escalations.c.ticket == alerts.c.ticket,
+        escalations.c.generation == alerts.c.generation,
+        escalations.c.sent_at.is_(None),
+    )
+    opening = sa.update(alerts).filter_by(ticket=ticket, generation=generation, channel=ESCALATION, event=_OPENING)
+    told = sa.func.coalesce(alerts.c.retold, 0) + 1  # counters of what was sent never fall
+    again = opening.where(alerts.c.sent_at.is_not(None), unheard)
+    await transaction.execute(again.values(sent_at=None, text=None, due_at=now, retold=told))
+
+
 async def is_due(transaction: AsyncConnection, ticket: str, generation: int) -> bool:
     """Tell whether an item is still to be handed over: nobody has decided about it."""
     query = sa.select(items.c.state).filter_by(ticket=ticket, generation=generation)

@@ -40,6 +40,8 @@ DRAFT_LIFETIME: Final = 24 * 3600.0
 _TIDY: Final = 600.0
 _RENEW: Final = 2 / 3
 """Part of the lease that may be left when it is renewed."""
+_IMPLAUSIBLE: Final = 10
+"""Leases that nobody's lease is as long as, whatever he has set and his clock says."""
 _PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
 """Seconds to wait after the first, second, ... failure in a row; the last one from then on."""
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
@@ -99,7 +101,9 @@ class Executor:
         if room <= 0:
             return []
         now = time.time()
-        free = sa.or_(table.c.holder.is_(None), table.c.held_until < now, table.c.holder == self._holder)
+        # No lease lasts that long: one from before a clock was put back must not be waited for.
+        over = sa.or_(table.c.held_until < now, table.c.held_until > now + _IMPLAUSIBLE * self._lease)
+        free = sa.or_(table.c.holder.is_(None), over, table.c.holder == self._holder)
         due = sa.and_(table.c.state == State.RUNNING.value, free, table.c.id.not_in(list(mine)))
         query = sa.select(table.c.id, table.c.holder).where(due).order_by(table.c.started_at).limit(room)
         async with self._store.reading() as transaction:
@@ -288,7 +292,8 @@ class Executor:
             return
         old = sa.and_(table.c.state == State.DRAFT.value, table.c.created_at < time.time() - DRAFT_LIFETIME)
         async with self._store.writing() as transaction:
-            names = sa.select(table.c.id).where(old)
+            # Locked first: one that is started at this moment must not lose its selection.
+            names = (await transaction.scalars(sa.select(table.c.id).where(old).with_for_update())).all()
             await transaction.execute(sa.delete(operation_items).where(operation_items.c.operation.in_(names)))
-            await transaction.execute(sa.delete(table).where(old))
+            await transaction.execute(sa.delete(table).where(table.c.id.in_(names)))
         self._tidied = time.monotonic()

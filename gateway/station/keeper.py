@@ -176,13 +176,18 @@ class Keeper:
                 self._vitals.store_error = None
                 return True
 
-    async def _save(self, line: _Line, wires: Sequence[Wire]) -> None:
+    async def _save(self, line: _Line, wires: Sequence[Wire], *, again: bool = False) -> None:
         try:
             async with self._store.writing() as transaction:
                 await line.save(transaction, wires)
         except Exception as error:
             if not is_of_the_message(error):
                 raise
+            if isinstance(error, sa.exc.IntegrityError) and len(wires) == 1 and not again:
+                # Another station, or what is left of a killed one, has just stored the same or its namesake: a second
+                # look finds that row.
+                await self._save(line, wires, again=True)
+                return
             # Only what cannot be stored may suffer for it.
             parts = wires if len(wires) > 1 else line.divide(wires[0])
             for part in parts:

@@ -268,7 +268,16 @@ def _row(name: str, position: int, one: Candidate) -> dict[str, Any]:
 async def _by_token(transaction: AsyncConnection, request: Request) -> Operation | TokenTaken:
     query = sa.select(operations).filter_by(token=storable(request.token))
     known = operation((await transaction.execute(query)).one())
-    same = (known.act, known.chosen, known.pace) == (request.act, parsed(document(request.chosen)), request.pace)
+    is_replay = request.act is Kind.REPLAY
+    asked = (
+        request.act,
+        parsed(document(request.chosen)),
+        request.pace,
+        request.lane if is_replay else None,
+        request.canary if is_replay else 0,
+        None if request.code is None else request.code.value,
+    )
+    same = (known.act, known.chosen, known.pace, known.lane, known.canary, known.code) == asked
     return known if same else TokenTaken(operation=known.id)
 
 

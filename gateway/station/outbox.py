@@ -49,6 +49,9 @@ class _End:
     reference: str | None = None
     """What they call it."""
 
+    is_needless: bool = False
+    """Nothing was sent, since there was nothing to be told."""
+
     @property
     def is_good(self) -> bool:
         return "sent_at" in self.changes
@@ -156,6 +159,9 @@ class _Serving:
             self._ended[one.id] = await self._attempt(one)
         end = self._ended[one.id]
         async with self._store.writing() as transaction:
+            if end.is_needless and not await announcing.is_needless(transaction, one, self._channel.name):
+                del self._ended[one.id]  # somebody has decided otherwise since: it is looked at again
+                return True
             await owed.mark(transaction, {one.table.name: [one.row.id]}, end.changes)
             if end.handed_over:
                 await escalations.note_sent(
@@ -173,7 +179,7 @@ class _Serving:
         try:
             notice = await announcing.worded(self._store, one, self._channel.name, self._desk)
             if isinstance(notice, str):
-                return _End(changes=_sent(notice))
+                return _End(changes=_sent(notice), is_needless=True)
             text = notice.text
             reference = await self._channel.send(notice)
         except sa.exc.SQLAlchemyError:

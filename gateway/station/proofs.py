@@ -16,6 +16,7 @@ from gateway.contract.logs import event
 from gateway.station import replays
 from gateway.station.holding import ItemState
 from gateway.station.tables.items import items
+from gateway.station.tables.tickets import tickets
 
 logger: Final = logging.getLogger("lazaretto.proofs")
 
@@ -31,6 +32,9 @@ async def settle(transaction: AsyncConnection, reported: Iterable[tuple[str, int
             newest[ticket] = max(generation, newest.get(ticket, 0))
     if not newest:
         return
+    # Tickets before items, as every decision does: two transactions in opposite order would wait for each other.
+    of_tickets = sa.select(tickets.c.ticket).where(tickets.c.ticket.in_(newest)).order_by(tickets.c.ticket)
+    await transaction.execute(of_tickets.with_for_update())
     query = (
         sa.select(items.c.ticket, items.c.generation, items.c.kind, items.c.attempts)
         .where(items.c.ticket.in_(newest), items.c.state == ItemState.REPLAYING.value)

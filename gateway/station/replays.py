@@ -58,6 +58,8 @@ class Begun:
     """None where a report has proven that an earlier replay had arrived."""
     lane: Lane
     row: Any = field(repr=False)
+    begun_at: float
+    """Unix seconds; tells this sending from one that somebody resumed since."""
     resumed: bool = False
 
 
@@ -103,7 +105,7 @@ async def begin(
     await item_rows.decide(transaction, row, ItemState.REPLAYING, decision, now)
     await transaction.execute(_remember(transaction, row, decision, plan, now))
     await _note(transaction, row, decision, Act.REPLAY, plan.operation)
-    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=plan.lane, row=row)
+    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=plan.lane, row=row, begun_at=now)
 
 
 async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decision) -> Begun | Unknown | Taken | Barred:
@@ -119,7 +121,7 @@ async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decisio
         await transaction.execute(sa.select(replays).filter_by(ticket=ticket, generation=row.generation))
     ).one_or_none()
     now = time.time()
-    if told is not None and not told.in_doubt and now - told.begun_at < SETTLES:
+    if told is not None and not told.in_doubt and abs(now - told.begun_at) < SETTLES:  # clocks are put back
         why = f"{told.by} has begun to send it {now - told.begun_at:.0f} s ago; wait {SETTLES:g} s for the confirm"
         return Barred(bar=Bar.STILL_SENDING, why=why)
     lane, wire = Lane.WORK if told is None else Lane(told.lane), None
@@ -130,7 +132,7 @@ async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decisio
         wire = made
     await transaction.execute(_of(row).values(begun_at=now, in_doubt=0))
     await _note(transaction, row, decision, Act.REPLAY_RESUMED, None)
-    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=lane, row=row, resumed=True)
+    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=lane, row=row, begun_at=now, resumed=True)
 
 
 async def publish(
@@ -143,13 +145,13 @@ async def publish(
         except NotSent as error:
             async with store.writing() as transaction:
                 if begun.resumed:
-                    await transaction.execute(_of(begun.row).values(in_doubt=1))
+                    await _doubt(transaction, begun)
                 else:
                     await _take_back(transaction, begun, decision, str(error))
             return Unsent(why=str(error))
         except Unconfirmed as error:
             async with store.writing() as transaction:
-                await transaction.execute(_of(begun.row).values(in_doubt=1))
+                await _doubt(transaction, begun)
             return Doubtful(why=str(error))
     async with store.writing() as transaction:
         await conclude(transaction, begun.row, time.time())
@@ -212,14 +214,27 @@ def _remember(transaction: AsyncConnection, row: Any, decision: Decision, plan: 
     return found
 
 
+async def _doubt(transaction: AsyncConnection, begun: Begun) -> None:
+    """Let it be resumed at once, unless somebody has resumed it already."""
+    await transaction.execute(_of(begun.row).where(replays.c.begun_at == begun.begun_at).values(in_doubt=1))
+
+
 async def _take_back(transaction: AsyncConnection, begun: Begun, decision: Decision, why: str) -> None:
-    """Hold an item as before: it certainly was not sent. An operation that had taken it may take it again."""
+    """Hold an item as before: it certainly was not sent. An operation that had taken it may take it again.
+
+    Not if somebody has resumed it meanwhile: what he sends is not to be held beside it.
+    """
     row = await item_rows.newest(transaction, begun.ticket)
     if row is None or row.state != ItemState.REPLAYING:
         return
+    mine = sa.select(replays.c.operation).filter_by(
+        ticket=row.ticket, generation=begun.generation, begun_at=begun.begun_at
+    )
+    found = (await transaction.execute(mine)).one_or_none()
+    if found is None or row.generation != begun.generation:
+        return
+    operation = found.operation
     await item_rows.hold(transaction, row)
-    was = sa.select(replays.c.operation).filter_by(ticket=row.ticket, generation=row.generation)
-    operation = await transaction.scalar(was)
     await transaction.execute(sa.delete(replays).filter_by(ticket=row.ticket, generation=row.generation))
     if operation is not None:
         taken = sa.update(operation_items).filter_by(operation=operation, ticket=row.ticket, generation=row.generation)

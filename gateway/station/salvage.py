@@ -19,7 +19,7 @@ from gateway.contract.logs import event
 from gateway.contract.text import clip
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
-from gateway.station import holding, standings
+from gateway.station import holding, proofs, standings
 from gateway.station.arrival import Arrival
 from gateway.station.spool import Spool
 from gateway.station.storable import storable
@@ -72,6 +72,7 @@ class Salvage:
             try:
                 async with self._store.writing() as transaction:
                     await holding.take_in(transaction, found, channels=self._channels, now=time.time(), spool_path=path)
+                    await proofs.settle(transaction, [(found.ticket, found.generation)])
                 return
             except Exception as worse:
                 if not is_of_the_message(worse):

@@ -38,6 +38,8 @@ class Claims:
     """The station has an item whose body refers to it, decided or not."""
     started: bool = False
     """The fence has a start of its ticket on record that is not closed."""
+    on_hold: bool = False
+    """Somebody has its ticket wait: nothing of it is removed until that ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ def may_go(folder: Folder, claims: Claims, patience: Patience, *, quiet: Sequenc
     `quiet` are the moments, oldest first, at which lanes, quarantine and journal were seen empty.
     """
     owner = claims.owner
-    if claims.kept or claims.started or (owner is not None and owner.state not in _ENDED):
+    if claims.kept or claims.started or claims.on_hold or (owner is not None and owner.state not in _ENDED):
         return False
     if owner is not None and owner.updated_at >= folder.newest:
         return owner.updated_at + patience.retention <= now

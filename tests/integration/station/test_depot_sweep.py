@@ -19,7 +19,7 @@ from gateway.contract.topology import Lane, Topology
 from gateway.depot import Depot, open_depot
 from gateway.embedded import EmbeddedBroker
 from gateway.station import arrival as arrivals
-from gateway.station import decisions, holding, ledger, replays, standings
+from gateway.station import decisions, holding, ledger, replays, reviewing, standings
 from gateway.station.decided import Decision, Done
 from gateway.station.depot_sweep import DepotSweep
 from gateway.station.sender import Sender
@@ -147,6 +147,17 @@ async def test_what_is_done_goes_when_its_retention_is_over(yard: Yard) -> None:
     await yard.sweep(days=29.9)
     assert len(yard.left()) == 1
     await yard.sweep(days=30.1)
+    assert yard.left() == set()
+
+
+async def test_nothing_of_a_ticket_on_hold_goes_until_it_is_released(yard: Yard) -> None:
+    kept = yard.leave("9417")
+    await yard.report("9417", TicketState.DONE)
+    await reviewing.hold(yard.store, "9417", Decision(by="ann", reason="a complaint"))
+    await yard.sweep(days=400)
+    assert yard.left() == {kept}
+    await reviewing.release(yard.store, "9417", Decision(by="ann", reason="answered"))
+    await yard.sweep(days=400)
     assert yard.left() == set()
 
 

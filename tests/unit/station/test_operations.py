@@ -6,12 +6,13 @@ What a broker takes is shown by tests/integration/station/test_bulk.py.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from gateway.contract.topology import Topology
+from gateway.contract.topology import Lane, Topology
 from gateway.station import candidates, decisions, operations, progress
 from gateway.station.candidates import TooMany
 from gateway.station.decided import Decision, DiscardCode
@@ -128,11 +129,21 @@ async def test_one_token_is_one_operation_and_for_another_request_it_is_refused(
     twice = await asyncio.gather(
         *(operations.draft(store, request, [Candidate(ticket="t", generation=0)]) for _ in "ab")
     )
-    other = Request(act=Kind.REPLAY, by="ana", chosen={}, token="press")
+    others = [
+        replace(request, act=Kind.REPLAY),
+        replace(request, chosen={"kind": "k"}),
+        replace(request, code=DiscardCode.HARMFUL),
+        replace(request, pace=1.0),
+    ]
     names = {made[0].id for made in twice if not isinstance(made, TokenTaken)}
     assert len(names) == 1
     assert sorted(made[1] for made in twice if not isinstance(made, TokenTaken)) == [False, True]
-    assert await operations.draft(store, other, []) == TokenTaken(operation=names.pop())
+    for other in others:
+        assert await operations.draft(store, other, []) == TokenTaken(operation=min(names))
+    replay = Request(act=Kind.REPLAY, by="ana", chosen={}, token="again")
+    assert isinstance(await operations.draft(store, replay, []), tuple)
+    for other in (replace(replay, lane=Lane.SUSPECTS), replace(replay, canary=1)):
+        assert isinstance(await operations.draft(store, other, []), TokenTaken)
 
 
 async def test_an_operation_is_started_once_and_only_for_the_count_that_was_seen(store: Store) -> None:

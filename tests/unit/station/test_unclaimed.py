@@ -23,6 +23,7 @@ _claims = st.builds(
     owner=st.none() | st.builds(Standing, state=st.sampled_from(TicketState), updated_at=_moments),
     kept=st.booleans(),
     started=st.booleans(),
+    on_hold=st.booleans(),
 )
 _quiet = st.lists(_moments, max_size=4).map(sorted)
 
@@ -37,7 +38,7 @@ def test_nothing_goes_that_anything_unfinished_or_undecided_refers_to(
 ) -> None:
     gone = may_go(FOLDER, claims, PATIENCE, quiet=quiet, now=now)
     unfinished = claims.owner is not None and claims.owner.state in UNFINISHED
-    assert not (gone and (claims.kept or claims.started or unfinished))
+    assert not (gone and (claims.kept or claims.started or claims.on_hold or unfinished))
 
 
 @given(claims=_claims, quiet=_quiet, more=_quiet, now=_moments, later=_moments)
