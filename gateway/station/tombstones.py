@@ -62,6 +62,7 @@ class Tombstones:
             async with self._store.writing() as transaction:
                 for row in due:
                     removed += await self._remove(transaction, row, now)
+        await self._forget_files()
         return removed
 
     async def _remove(self, transaction: AsyncConnection, row: Any, now: float) -> bool:
@@ -70,8 +71,6 @@ class Tombstones:
         emptied = sa.update(items).where(still).values(body=b"", properties=b"", headers="{}", **values)
         if not (await transaction.execute(emptied)).rowcount:
             return False  # somebody has taken it up again
-        if row.spool_path is not None:
-            await self._forget_file(transaction, row)
         days = self._keep / 86_400
         edited = sa.update(replays).filter_by(ticket=row.ticket, generation=row.generation)
         await transaction.execute(edited.values(body=None, difference=None))
@@ -87,14 +86,22 @@ class Tombstones:
         event(logger, "item.removed", ticket=row.ticket, generation=row.generation)
         return True
 
-    async def _forget_file(self, transaction: AsyncConnection, row: Any) -> None:
-        try:
-            await asyncio.to_thread(spool.forget, Path(row.spool_path))
-        except OSError as error:
-            # It stays on record as a raw file; the others must not wait for it.
-            event(logger, "retention.file_stays", logging.WARNING, path=row.spool_path, error=error)
-        else:
-            await transaction.execute(sa.delete(spooled).where(spooled.c.path == row.spool_path))
+    async def _forget_files(self) -> None:
+        """Remove the raw files of what is a tombstone by now; never before that is committed."""
+        gone = sa.exists().where(items.c.spool_path == spooled.c.path, items.c.removed_at.is_not(None))
+        async with self._store.reading() as transaction:
+            if not await transaction.scalar(sa.select(sa.func.count()).select_from(spooled)):
+                return
+            paths = (await transaction.scalars(sa.select(spooled.c.path).where(gone))).all()
+        for path in paths:
+            try:
+                await asyncio.to_thread(spool.forget, Path(path))
+            except OSError as error:
+                # It stays on record as a raw file; the others must not wait for it.
+                event(logger, "retention.file_stays", logging.WARNING, path=path, error=error)
+            else:
+                async with self._store.writing() as transaction:
+                    await transaction.execute(sa.delete(spooled).where(spooled.c.path == path))
 
 
 def facts_of(found: Dossier, item: Item) -> Facts:
@@ -133,5 +140,5 @@ def _may_go(keep: float, now: float) -> sa.ColumnElement[bool]:
 
 
 def _due(keep: float, now: float) -> sa.Select[Any]:
-    columns = (items.c.ticket, items.c.generation, items.c.spool_path)
+    columns = (items.c.ticket, items.c.generation)
     return sa.select(*columns).where(_may_go(keep, now)).order_by(items.c.decided_at).limit(BATCH)

@@ -180,6 +180,30 @@ async def test_a_tombstone_keeps_who_decided_what_and_the_audit(store_url: str, 
     await store.close()
 
 
+async def test_a_raw_file_stays_as_long_as_its_removal_is_not_committed(tmp_path: Path) -> None:
+    store = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
+    raw = tmp_path / "raw.body"
+    raw.write_bytes(b"raw")
+    for ticket, path in (("a", str(raw)), ("b", None)):
+        await _hold(store, ticket, spool_path=path)
+        await decisions.discard(store, ticket, Decision(by="ada", reason="spam"))
+    fails = "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.ticket = 'b' BEGIN SELECT RAISE(ABORT, 'full'); END"
+    async with store.writing() as transaction:
+        await transaction.execute(sa.insert(spooled).values(path=str(raw), at=NOW, source="s", error="e"))
+        await transaction.exec_driver_sql(fails)
+    sweeper = Tombstones(store=store, keep=1.0, clock=lambda: NOW * 2)
+    with pytest.raises(sa.exc.SQLAlchemyError, match="full"):
+        await sweeper.sweep()
+    assert raw.exists()
+    assert isinstance(await decisions.restore(store, "a", Decision(by="bob", reason="no spam"), window=NOW), Done)
+    await decisions.discard(store, "a", Decision(by="bob", reason="spam after all"))
+    async with store.writing() as transaction:
+        await transaction.exec_driver_sql("DROP TRIGGER full")
+    assert await sweeper.sweep() == 2
+    assert not raw.exists()
+    await store.close()
+
+
 async def test_a_raw_file_that_cannot_be_removed_stays_on_record_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path}/station.db")
     stubborn = tmp_path / "folder.body"
