@@ -28,17 +28,21 @@ class Addressees:
         """`know` is told of all clients with a callback, at each change."""
         self._path = path
         self._know = know
+        self._seen: object = object()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look at the file."""
-        seen: object = object()
+        """Look at the file, again and again."""
         while not stop.is_set():
-            # Taken before it is read, so that no change goes unseen.
-            state = None if self._path is None else _state(self._path)
-            if state != seen:
-                seen = state
-                self._read()
+            self.look()
             await pause(stop, _LOOK_EVERY)
+
+    def look(self) -> None:
+        """Read the file if it has changed."""
+        # Taken before it is read, so that no change goes unseen.
+        state = None if self._path is None else _state(self._path)
+        if state != self._seen:
+            self._seen = state
+            self._read()
 
     def _read(self) -> None:
         try:

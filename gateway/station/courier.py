@@ -56,6 +56,19 @@ class Courier:
         self._known = known
         self._told = None
 
+    async def prepare(self) -> None:
+        """Have the store know who is to be told, before anything is reported; one that cannot be used hears it later."""
+        try:
+            await self._take_note()
+        except _STORE_TROUBLE as error:
+            event(logger, "courier.waits", logging.WARNING, error=error)
+
+    async def _take_note(self) -> None:
+        urls = {client: known[0].url for client, known in self._known.items()}
+        if urls != self._told:
+            await configure(self._store, urls)
+            self._told = urls
+
     async def run(self, stop: asyncio.Event) -> None:
         """Send what is due, again and again; while the store cannot be used, wait for it."""
         serving: dict[str, asyncio.Task[None]] = {}
@@ -76,12 +89,6 @@ class Courier:
             for task in serving.values():
                 task.cancel()
             await self._post.close()
-
-    async def _take_note(self) -> None:
-        urls = {client: known[0].url for client, known in self._known.items()}
-        if urls != self._told:
-            await configure(self._store, urls)
-            self._told = urls
 
     async def _due(self, serving: Collection[str]) -> Sequence[str]:
         now = time.monotonic()

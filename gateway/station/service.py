@@ -115,6 +115,9 @@ async def serve(settings: StationSettings) -> None:
         roster = Roster(store, lambda: load(StationSettings).duties)
         loop.add_signal_handler(signal.SIGHUP, roster.hang_up)
         reminders = Reminders(store=store, channels=alerting.names_for_operators, desk=settings.desk_link)
+        # Before the keeper takes anything: what nobody is known to want told is owed to nobody.
+        addressees.look()
+        await courier.prepare()
         async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),

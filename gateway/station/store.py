@@ -5,6 +5,7 @@ that two of them wait for each other instead of failing halfway; every process o
 What the tables are is a matter of `gateway.station.revisions`.
 """
 
+import asyncio
 import logging
 import os
 import time
@@ -97,6 +98,7 @@ class Store:
     async def close(self) -> None:
         """Close all connections; the store cannot be used afterwards."""
         await self._engine.dispose()
+        await asyncio.sleep(0)  # a transport that was closed ends in the loop's next turn, which may be the last
 
     @property
     def dialect(self) -> str:

@@ -68,6 +68,6 @@ def test_leak_hunt_is_told_to_the_station(house: House) -> None:
     assert house.balance(tickets) == Counter(done=12)
 
     def desk() -> str:
-        return str(call("GET", f"http://127.0.0.1:{house.desk_port}/").body["text"])
+        return str(call("GET", f"http://127.0.0.1:{house.desk_port}/fleet").body["text"])
 
     eventually(lambda: "aging.py" in desk())

@@ -109,7 +109,7 @@ async def test_every_message_of_a_running_house_is_described(
     names = {described.kind_of(address, wire) for address, wires in tap.heard.items() for wire in wires}
     assert names == {
         *("item", "stranger", "exhausted", "malformed", "journal"),
-        *("item_quarantined", "item_resolved"),
+        *("item_suspect", "item_quarantined", "item_resolved"),
     }
     assert {address for address, wires in tap.heard.items() if wires} >= {
         *(prefix, held, topology.alerts_exchange, topology.journal_queue)

@@ -27,7 +27,9 @@ _ATTACHED = st.one_of(
     st.fixed_dictionaries({"content_base64": st.binary(max_size=60)}, optional={"name": _TEXT, "content": st.none()}),
 )
 _VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False), _TEXT),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), _TEXT
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_TEXT, inner, max_size=3)),
     max_leaves=8,
 )
