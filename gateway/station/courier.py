@@ -57,7 +57,7 @@ class Courier:
         self._told = None
 
     async def prepare(self) -> None:
-        """Have the store know who is to be told, before anything is reported; one that cannot be used hears it later."""
+        """Have the store know who is to be told, before anything is reported; if it cannot be used, later."""
         try:
             await self._take_note()
         except _STORE_TROUBLE as error:
