@@ -1,7 +1,7 @@
 # Every target sets up what it needs first. `make` alone says what there is.
 PYTHON_BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests up test soak demo bench peers fuzz check coverage format lock
+.PHONY: help setup setup-tests setup-bench up test soak demo bench peers fuzz check coverage format lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -12,11 +12,14 @@ setup: ## create .venv with the pinned dependencies, install RabbitMQ if it is m
 setup-tests:
 	@scripts/setup tests
 
+setup-bench:
+	@scripts/setup bench
+
 up: setup ## run broker, door, station and two consumers in the foreground; Ctrl-C stops them
 	@$(PYTHON_BIN)/python -m scripts.up
 
-# One file stays in one process, which has a broker of its own; most of a test's time is waiting.
-PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
+# One file stays in one process, which has a broker of its own; tests/conftest.py says how many, and which come first.
+PARALLEL ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 
 test: setup-tests ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
 	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -29,13 +32,19 @@ soak: setup ## two hundred repetitions of one killer among good tickets while wo
 demo: setup ## the story of ticket 9417, start to end; ARGS=--stay leaves its desk up until Ctrl-C
 	@$(PYTHON_BIN)/python -m tests.acceptance.demo $(ARGS)
 
-bench: setup peers ## the benchmarks in their quick form: tables here, JSON in benchmarks/results/
+bench: setup-bench peers ## the benchmarks in their quick form: JSON and pictures in benchmarks/results/, the table in its README
 	@$(PYTHON_BIN)/python -m benchmarks all --quick --save
+	@$(PYTHON_BIN)/python -m benchmarks.report
 
 peers: setup ## fetch the programs that the benchmarks measure beside the product, into .venv/peers (35 MB)
 	@$(PYTHON_BIN)/python -m venv .venv/peers
 	@.venv/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes \
 		-r requirements-peers.lock
+	@if command -v npm >/dev/null; then \
+		mkdir -p .venv/peers/bullmq && cp benchmarks/peers/bullmq/package*.json .venv/peers/bullmq/ && \
+		npm ci --prefix .venv/peers/bullmq --ignore-scripts --no-audit --no-fund --silent --fetch-retries=1 --fetch-timeout=60000 || \
+		echo "peers: BullMQ could not be fetched, so it is not measured; the others are there" >&2; \
+	fi
 
 FUZZ_SECONDS ?= 60
 fuzz: setup ## search for bytes that break the door's readers, FUZZ_SECONDS for each; fetches atheris (35 MB) at first
@@ -54,7 +63,7 @@ check: setup ## format, lint, types, dead code, architecture
 	$(PYTHON_BIN)/python -m pytest -q tests/architecture
 
 # Rules that decide about tickets, and nothing but decide: every branch of them is tried by unit tests alone.
-PURE = breaker claim evidence fleet forbearance isolation judgement patience policy records recycle storm suspicion verdict
+PURE = breaker claim evidence fleet forbearance isolation judgement patience policy read_ahead records recycle storm suspicion verdict
 
 coverage: setup-tests ## every branch of the pure rules is tried
 	$(PYTHON_BIN)/coverage erase
@@ -75,8 +84,8 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .venv/lock/bin/pip-compile --quiet 
 lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinned unless UPGRADE=--upgrade
 	$(PYTHON_BIN)/python -m venv .venv/lock
 	.venv/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra fast --extra zstd --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra fast --extra zstd --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra fast --extra otel --extra zstd --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra fast --extra otel --extra zstd --output-file requirements-dev.lock
 	$(COMPILE) $(UPGRADE) requirements-fuzz.in --output-file requirements-fuzz.lock
 	$(COMPILE) $(UPGRADE) requirements-peers.in --output-file requirements-peers.lock
 	$(COMPILE) $(UPGRADE) pyproject.toml --only-build-deps --build-deps-for wheel --output-file requirements-build.lock

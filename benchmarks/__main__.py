@@ -6,6 +6,7 @@ Owns the command line and where results are written. Exit codes: 0 measured, 1 c
 import argparse
 import json
 import platform
+import re
 import signal
 import sys
 import time
@@ -17,9 +18,23 @@ from typing import Any, Final
 
 import psutil
 
-from benchmarks import admission, consume, hostile, recycle, restart, station, storm
-from benchmarks.peers import environment, registry
-from benchmarks.programs import ROOT
+from benchmarks import (
+    admission,
+    backlog,
+    consume,
+    fleet,
+    hostile,
+    isolation,
+    memory,
+    recovery,
+    recycle,
+    report,
+    restart,
+    scaling,
+    station,
+    storm,
+)
+from benchmarks.peers import environment, on_redis, registry
 from benchmarks.scale import FULL, QUICK, TINY
 from benchmarks.waiting import BenchmarkFailed
 
@@ -27,13 +42,21 @@ BENCHMARKS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "storm": partial(storm.measure, node=False),
     "storm --node": partial(storm.measure, node=True),
     "consume": consume.measure,
+    "isolation": isolation.measure,
     "admission": admission.measure,
     "hostile": hostile.measure,
+    "memory": memory.measure,
     "restart": restart.measure,
     "recycle": recycle.measure,
+    "recovery": recovery.measure,
+    "backlog": backlog.measure,
+    "scale": scaling.measure,
+    "fleet": fleet.measure,
     "station": station.measure,
 }
-RESULTS: Final = ROOT / "benchmarks" / "results"
+
+
+_NUMBERS: Final = re.compile(r"\[[-\d.,\s]+\]")
 
 
 def main(argv: list[str]) -> int:
@@ -49,27 +72,43 @@ def main(argv: list[str]) -> int:
         parser.error(str(unknown))
     peers, why_without = environment.runnable(wanted)
     if why_without:
-        print(f"{why_without}: measuring without peers (`make peers` makes it)", file=sys.stderr)
+        print(f"{why_without}: measuring without (`make peers` fetches peers)", file=sys.stderr)
+    failed = False
     for name in chosen:
+        begun = time.monotonic()
         try:
             figures = BENCHMARKS[name](scale, peers=peers[name]) if name in peers else BENCHMARKS[name](scale)
         except BenchmarkFailed as failure:
             print(f"{name}: {failure}", file=sys.stderr)
-            return 1
+            failed = True  # the others can still be measured
+            continue
         print(_table(name, figures))
         if options.save:
-            path = RESULTS / f"{name.replace(' --', '-')}.json"
-            document = {"benchmark": name, "figures": figures, "machine": _machine(), "at": time.strftime("%F %R %Z")}
+            document = {
+                "benchmark": name,
+                "form": "tiny" if options.tiny else "quick" if options.quick else "full",
+                "figures": figures,
+                "machine": _machine(),
+                "at": time.strftime("%F %R %Z"),
+                "seconds": round(time.monotonic() - begun, 1),
+            }
+            path = report.RESULTS / f"{name.replace(' --', '-')}.json"
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+            path.write_text(_written(document), "utf-8")
         if options.json:
             print(json.dumps(figures), flush=True)
-    return 0
+    return int(failed)
 
 
 def _table(name: str, figures: dict[str, Any]) -> str:
     width = max(map(len, figures))
-    return "\n".join([f"\n{name}", *(f"  {key:{width}}  {value}" for key, value in figures.items())])
+    shown = {key: value for key, value in figures.items() if key != "series"}  # those are for pictures
+    return "\n".join([f"\n{name}", *(f"  {key:{width}}  {value}" for key, value in shown.items())])
+
+
+def _written(document: dict[str, Any]) -> str:
+    """Return JSON for people: indented, but a list of numbers on one line."""
+    return _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(document, indent=2)) + "\n"
 
 
 def _machine() -> dict[str, Any]:
@@ -81,7 +120,8 @@ def _machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "rabbitmq": _rabbitmq(),
         **{name: version(name) for name in packages},
-        "peers": {name: found for name, found in environment.versions().items() if name in environment.MEASURED},
+        "peers": {name: found for name, found in environment.versions().items() if name in environment.MEASURED}
+        | {on_redis.NAME: on_redis.version()},
     }
 
 

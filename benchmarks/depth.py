@@ -5,6 +5,7 @@ The same eye for the product and for its peers: what is ready in the queue, aske
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,12 +27,12 @@ class Slope:
     rate: float
     """Items a second."""
     us: float
-    """Processor microseconds of the program and its children, an item."""
+    """Processor microseconds of the programs and their children, an item."""
     broker_us: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class Look:
     """What was seen at one moment."""
 
     at: float
@@ -40,17 +41,12 @@ class _Look:
     ready: int
 
 
-async def _watch(house: House, program: Program, queue: str, items: int) -> Slope:
-    connection = await aio_pika.connect(house.broker.url)
-    async with connection, connection.channel() as channel, asyncio.timeout(_WITHIN):
-
-        async def look() -> _Look:
-            ready = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
-            if program.ended:
-                raise BenchmarkFailed(f"it ended with {ready} items to go:\n{program.tail()}")
-            return _Look(at=time.monotonic(), cpu=program.cpu_seconds(), broker=house.broker_cpu_seconds(), ready=ready)
-
+async def slope(look: Callable[[], Awaitable[Look]], items: int, begin: Callable[[], None] | None = None) -> Slope:
+    """Look on until `items` are nearly gone; raises BenchmarkFailed or TimeoutError."""
+    async with asyncio.timeout(_WITHIN):
         full = first = await look()
+        if begin is not None:
+            begin()
         while first.ready > items * _FROM:
             full = first
             await asyncio.sleep(INTERVAL)
@@ -71,6 +67,44 @@ async def _watch(house: House, program: Program, queue: str, items: int) -> Slop
     )
 
 
-def drain(house: House, program: Program, queue: str, items: int) -> Slope:
-    """Return the slope of `program` emptying `queue`, which holds `items`; raises BenchmarkFailed or TimeoutError."""
-    return asyncio.run(_watch(house, program, queue, items))
+async def _watch(
+    house: House, programs: Sequence[Program], queue: str, items: int, *, left: int, begin: Callable[[], None] | None
+) -> Slope:
+    async with await aio_pika.connect(house.broker.url) as connection, connection.channel() as channel:
+
+        async def look() -> Look:
+            ready = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
+            for program in programs:
+                if program.ended:
+                    raise BenchmarkFailed(f"it ended with {ready} items to go:\n{program.tail()}")
+            cpu = sum(program.cpu_seconds() for program in programs)
+            return Look(at=time.monotonic(), cpu=cpu, broker=house.broker_cpu_seconds(), ready=ready - left)
+
+        return await slope(look, items, begin)
+
+
+def drain(
+    house: House,
+    programs: Program | Sequence[Program],
+    queue: str,
+    items: int,
+    *,
+    left: int = 0,
+    begin: Callable[[], None] | None = None,
+) -> Slope:
+    """Return the slope of programs taking `items` from `queue`, which holds as many, and `left` that stay.
+
+    `begin` lets programs go that were held back so far. Raises BenchmarkFailed or TimeoutError.
+    """
+    together = [programs] if isinstance(programs, Program) else programs
+    return asyncio.run(_watch(house, together, queue, items, left=left, begin=begin))
+
+
+def ready(house: House, queue: str) -> int:
+    """Return how many messages wait in a queue; raises what aio-pika raises when it is not there."""
+
+    async def ask() -> int:
+        async with await aio_pika.connect(house.broker.url) as connection, connection.channel() as channel:
+            return (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
+
+    return asyncio.run(ask())

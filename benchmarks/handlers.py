@@ -3,6 +3,7 @@
 Nothing here knows what is being measured; the no-ops note nothing, because noting would be the larger part of them.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ RECORD: Final = "BENCHMARK_RECORD"
 """The environment variable that names the file."""
 GOOD_SECONDS: Final = 0.02
 SLOW_SECONDS: Final = 0.1
+WAITING_SECONDS: Final = 0.05
 """How long a good and a slow item work: long beside our own cost, short beside a real model call."""
 
 
@@ -94,6 +96,11 @@ def handle_nothing(_run: Run) -> None:
 
 async def handle_nothing_inline(_run: Run) -> None:
     """Do nothing, in the node's own process."""
+
+
+async def handle_waiting_inline(_run: Run) -> None:
+    """Wait, as for a model, in the node's own process."""
+    await asyncio.sleep(WAITING_SECONDS)
 
 
 def _kill_node() -> None:

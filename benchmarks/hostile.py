@@ -15,11 +15,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-import psutil
-
 from benchmarks import client
 from benchmarks.house import House
-from benchmarks.programs import ROOT, Program, family
+from benchmarks.programs import ROOT, resident_mib
 from benchmarks.scale import Scale
 from benchmarks.waiting import BenchmarkFailed
 
@@ -58,10 +56,10 @@ def measure(scale: Scale) -> dict[str, Any]:
         before = _lag(house)
         warm = int(scale.generated * _WARM_UP)
         generated = _assault(house, ("--seed", "1"), count=warm)
-        size = _resident(door)
+        size = resident_mib(door.pid)
         generated.update(_assault(house, ("--seed", "2"), count=scale.generated - warm))
         time.sleep(1.0)  # what was hung up on is let go
-        growth = _resident(door) - size
+        growth = resident_mib(door.pid) - size
         generated_lag = _since(before, _lag(house))
     return {
         "others_p99_ratio": round(statistics.median(beside) / statistics.median(alone), 2),
@@ -73,8 +71,8 @@ def measure(scale: Scale) -> dict[str, Any]:
         "errors_5xx": sum(
             count for status, count in (others + statuses + generated).items() if status[0] == "5" and status != "503"
         ),
-        "rss_growth_mib": round(growth / (1 << 20), 1),
-        "rss_mib": round((size + growth) / (1 << 20), 1),
+        "rss_growth_mib": round(growth, 1),
+        "rss_mib": round(size + growth, 1),
         "generated_loop_lag_p999_ms": _quantile(generated_lag),
         "generated_statuses": dict(generated),
     }
@@ -104,11 +102,6 @@ def _end(attacking: subprocess.Popen[str]) -> dict[str, int]:
 
 def _assault(house: House, options: tuple[str, ...], *, count: int) -> Counter[str]:
     return Counter(_end(_begin(house, options, count=count)))
-
-
-def _resident(door: Program) -> int:
-    """Bytes of the door and its examiner, without what they share."""
-    return sum(int(psutil.Process(pid).memory_full_info().pss) for pid in family(door.pid))
 
 
 def _lag(house: House) -> dict[float, int]:

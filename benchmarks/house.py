@@ -93,8 +93,12 @@ class House:
 
     def start(self, *module_and_arguments: str, python: str = sys.executable, **env: str) -> Program:
         """Start `python -m ...` with this house's settings, and with others in `env`; `python` is a peer's own."""
+        return self.run(python, "-m", *module_and_arguments, **env)
+
+    def run(self, *command: str, **env: str) -> Program:
+        """Start a command that is no Python module in the same way."""
         log = self.folder / f"{len(self._programs)}.log"
-        program = Program(*module_and_arguments, env={**self.env, **env}, log=log, python=python)
+        program = Program(*command, env={**self.env, **env}, log=log)
         self._programs.append(program)
         return program
 
@@ -141,10 +145,18 @@ class House:
 
     def submit(self, ticket: str, kind: str) -> None:
         """Bring one ticket to the door; anything but 202 is BenchmarkFailed."""
-        document = json.dumps({"id": ticket, "kind": kind, "body": "a printer is on fire on the third floor"})
-        status, answer = self._ask("POST", "/v1/tickets", document)
+        status, answer = self.offer(ticket, kind)
         if status != http.client.ACCEPTED:
             raise BenchmarkFailed(f"the door answered {status} to {ticket}: {answer}")
+
+    def offer(self, ticket: str, kind: str) -> tuple[int, dict[str, Any]]:
+        """Bring one ticket to the door, return status and answer; raises OSError or HTTPException without one."""
+        document = json.dumps({"id": ticket, "kind": kind, "body": "a printer is on fire on the third floor"})
+        try:
+            return self._ask("POST", "/v1/tickets", document)
+        except (OSError, http.client.HTTPException):
+            self._connection().close()  # the next one begins anew
+            raise
 
     def submit_all(self, tickets: Sequence[str], kind: str) -> None:
         """Bring many tickets, in no order: one confirm is not waited for before the next is asked for."""

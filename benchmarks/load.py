@@ -2,6 +2,7 @@
 
 Without `--rate` a closed loop: each connection sends as soon as it was answered. With it an open loop: request number n
 is due at n / rate, and its latency counts from then, whether or not a connection was free (no coordinated omission).
+How late the client itself was beyond that is told, too: it must be little, or the client is what is measured.
 """
 
 import argparse
@@ -12,7 +13,10 @@ import resource
 import sys
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
+
+from benchmarks.latency import Latencies
 
 _PROSE: Final = (
     "the printer on third floor does not answer since monday please have a look at invoice account password login"
@@ -57,40 +61,61 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-class Load:
-    """One run of `requests` requests."""
+@dataclass(slots=True)
+class Seen:
+    """What one run of requests came to; durations in seconds."""
 
-    def __init__(self, *, requests: int, rate: float, bodies: list[bytes]) -> None:
-        self._requests, self._rate, self._bodies = requests, rate, bodies
-        self._sent = 0
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    lateness: list[float] = field(default_factory=list)
+    """Open loop: how much later than due the client looked at a request, its own doing."""
+    statuses: Counter[int] = field(default_factory=Counter)
+
+
+class Load:
+    """Keep-alive connections to one door, and runs of requests over them, one after another."""
+
+    def __init__(self, bodies: list[bytes]) -> None:
+        self._bodies = bodies
+        self._everyone: list[_Connection] = []
         self._idle: deque[_Connection] = deque()
         self._late: deque[float] = deque()
-        self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.latencies: list[float] = []
-        self.statuses: Counter[int] = Counter()
+        self._begin(0, 0.0)
 
-    async def run(self, port: int, connections: int) -> float:
-        """Return the seconds it took; raises TimeoutError."""
+    async def connect(self, port: int, connections: int) -> None:
+        """Open the connections; raises OSError."""
         for _ in range(connections):
             _, made = await self._loop.create_connection(lambda: _Connection(self._take), "127.0.0.1", port)
-            self._idle.append(made)
-        everyone = list(self._idle)
+            self._everyone.append(made)
+        self._idle.extend(self._everyone)
+
+    async def run(self, requests: int, rate: float = 0.0) -> Seen:
+        """Send so many requests, at `rate` a second or in a closed loop (0); raises TimeoutError."""
+        self._begin(requests, rate)
         begun = self._loop.time()
-        if self._rate:
-            for number in range(self._requests):
-                self._loop.call_at(begun + number / self._rate, self._become_due, begun + number / self._rate)
+        if rate:
+            for number in range(requests):
+                self._loop.call_at(begun + number / rate, self._become_due, begun + number / rate)
         else:
-            while self._idle and self._sent < self._requests:
+            while self._idle and self._sent < requests:
                 self._send(self._idle.popleft(), self._loop.time())
         async with asyncio.timeout(_WITHIN):
             await self._over.wait()
-        took = self._loop.time() - begun
-        for connection in everyone:
+        self._seen.seconds = self._loop.time() - begun
+        return self._seen
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._everyone:
             connection.close()
-        return took
+
+    def _begin(self, requests: int, rate: float) -> None:
+        self._requests, self._rate, self._sent = requests, rate, 0
+        self._over, self._seen = asyncio.Event(), Seen()
 
     def _become_due(self, due: float) -> None:
+        self._seen.lateness.append(self._loop.time() - due)
         if self._idle:
             self._send(self._idle.popleft(), due)
         else:
@@ -102,26 +127,30 @@ class Load:
 
     def _take(self, connection: _Connection, status: int, due: float) -> None:
         now = self._loop.time()
-        self.latencies.append(now - due)
-        self.statuses[status] += 1
-        if len(self.latencies) == self._requests:
-            self._over.set()
-        elif self._late:
+        self._seen.latencies.append(now - due)
+        self._seen.statuses[status] += 1
+        if self._late:
             self._send(connection, self._late.popleft())
         elif self._rate or self._sent == self._requests:
             self._idle.append(connection)
         else:
             self._send(connection, now)
+        if len(self._seen.latencies) == self._requests:
+            self._over.set()
+
+
+def bodies_of(size: int) -> list[bytes]:
+    """Return distinct JSON bodies of `size` bytes, the same in every run."""
+    chosen, words = random.Random(9417), _PROSE.split()
+    frame = json.dumps({"kind": "benchmark", "body": ""})
+    texts = (" ".join(chosen.choice(words) for _ in range(size // 3)) for _ in range(_BODIES))
+    return [json.dumps({"kind": "benchmark", "body": text[: size - len(frame)]}).encode() for text in texts]
 
 
 def requests_of(size: int) -> list[bytes]:
-    """Return distinct HTTP requests whose JSON bodies have `size` bytes, the same in every run."""
-    chosen, words = random.Random(9417), _PROSE.split()
+    """Return HTTP requests with the bodies of `bodies_of`."""
     made = []
-    for _ in range(_BODIES):
-        frame = json.dumps({"kind": "benchmark", "body": ""})
-        text = " ".join(chosen.choice(words) for _ in range(size // 3))[: size - len(frame)]
-        body = json.dumps({"kind": "benchmark", "body": text}).encode()
+    for body in bodies_of(size):
         head = (
             "POST /v1/tickets HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
@@ -136,17 +165,20 @@ def _cpu_seconds() -> float:
 
 
 async def _main(arguments: argparse.Namespace) -> int:
-    load = Load(requests=arguments.requests, rate=arguments.rate, bodies=requests_of(arguments.size))
+    load = Load(requests_of(arguments.size))
+    await load.connect(arguments.port, arguments.connections)
+    if arguments.warm_up:
+        await load.run(arguments.warm_up)
     before = _cpu_seconds()
-    took = await load.run(arguments.port, arguments.connections)
+    seen = await load.run(arguments.requests, arguments.rate)
     used = _cpu_seconds() - before
-    ordered = sorted(load.latencies)
+    load.close()
     report = {
-        "seconds": took,
-        "rate": arguments.requests / took,
-        "p50_ms": ordered[len(ordered) // 2] * 1000,
-        "p99_ms": ordered[int(len(ordered) * 0.99)] * 1000,
-        "statuses": {str(status): count for status, count in load.statuses.items()},
+        "rate": arguments.requests / seen.seconds,
+        "latencies": Latencies(seen.latencies).write(),
+        "late_p99_ms": Latencies(seen.lateness).ms(99) if seen.lateness else 0.0,
+        "statuses": {str(status): count for status, count in seen.statuses.items()},
+        "sent": arguments.warm_up + arguments.requests,
         "client_us": used / arguments.requests * 1e6,
     }
     sys.stdout.write(json.dumps(report) + "\n")
@@ -160,6 +192,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
+    parser.add_argument("--warm-up", type=int, default=0, help="requests before, in a closed loop, that nobody counts")
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second, open loop; 0: closed loop")
     return asyncio.run(_main(parser.parse_args()))
 

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,16 +21,16 @@ _ENDS_WITHIN: Final = 40.0
 
 
 class Program:
-    """One `python -m ...` in a session of its own; what it says goes to `log`."""
+    """One command in a session of its own; what it says goes to `log`."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str], log: Path, python: str = sys.executable) -> None:
+    def __init__(self, *command: str, env: Mapping[str, str], log: Path) -> None:
         self.log: Final = log
-        self._name = " ".join(arguments[:2])
+        self._name = " ".join(Path(word).name for word in command[:4])
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 # The first words end the program too, should this process be killed before it can.
-                ["/usr/bin/setpriv", "--pdeathsig", "TERM", python, "-m", *arguments],
+                ["/usr/bin/setpriv", "--pdeathsig", "TERM", *command],
                 env={**inherited, "PYTHONPATH": str(ROOT), **env},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,
@@ -71,6 +70,14 @@ class Program:
         """Send SIGTERM and do not wait."""
         self._process.terminate()
 
+    def hold(self) -> None:
+        """Stop the program itself where it stands, until `let_go`; for seconds, not for longer than its heartbeats."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def let_go(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End it with SIGTERM; a program that will not go is killed and named in BenchmarkFailed."""
         if not self.ended:
@@ -102,6 +109,17 @@ def family(pid: int) -> list[int]:
         return []
 
 
+def workers(pid: int) -> list[int]:
+    """Return the worker processes of a node, by the name that they give themselves."""
+    found = []
+    for member in family(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(member)
+            if process.name() == "lz-worker" and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(member)
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the processor time, user and system, of a process and its live descendants."""
     total = 0.0
@@ -110,3 +128,8 @@ def cpu_seconds(pid: int) -> float:
             used = psutil.Process(member).cpu_times()
             total += used.user + used.system
     return total
+
+
+def resident_mib(pid: int) -> float:
+    """Return the MiB of a live process and its descendants; a page that several of them share counts once (PSS)."""
+    return sum(psutil.Process(member).memory_full_info().pss for member in family(pid)) / (1 << 20)

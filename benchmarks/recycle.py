@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import statistics
+import sys
 import threading
 import time
 from collections import Counter
@@ -16,12 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import psutil
-
 from benchmarks import client
 from benchmarks.depth import drain
 from benchmarks.house import House, text
-from benchmarks.programs import Program
+from benchmarks.programs import Program, workers
 from benchmarks.scale import Scale
 from benchmarks.waiting import BenchmarkFailed, until
 
@@ -29,6 +28,9 @@ _WITHIN: Final = 300.0
 _WORKERS: Final = 2
 _LOOK_SECONDS: Final = 0.05
 _MOST_NO_OPS: Final = 5000
+_KILLS_A_BATCH: Final = 10
+_ITEMS_A_BATCH: Final = 300
+"""Far more than two workers run while ten of them are killed: one that finds no item would be waited for in vain."""
 _WORK: Final = "tickets.work"
 
 
@@ -95,10 +97,12 @@ def measure(scale: Scale) -> dict[str, Any]:
         for pair in range(scale.pairs):
             never.append(_run(house, f"never-{pair}", scale.recycled_items, "0"))
             often.append(_run(house, f"often-{pair}", scale.recycled_items, runs))
-        for _ in range(scale.pairs):
+            _tell(f"pair {pair}: {often[-1].seconds:.1f} s, {never[-1].seconds:.1f} s where no worker is replaced")
+        for pair in range(scale.pairs):
             plain.append(_no_ops(house, min(scale.no_ops, _MOST_NO_OPS), "0"))
             replaced.append(_no_ops(house, min(scale.no_ops, _MOST_NO_OPS), runs))
-        refills = _refills(house, scale.kills)
+            _tell(f"no-ops, pair {pair}: {replaced[-1]:.0f}/s, {plain[-1]:.0f}/s where no worker is replaced")
+    refills = _refills(scale.kills)
     recycles = min(leg.recycles for leg in often)
     if not recycles or any(leg.recycles for leg in never):
         raise BenchmarkFailed(
@@ -165,7 +169,7 @@ def _port(node: Program) -> int:
 
 def _no_ops(house: House, items: int, runs: str) -> float:
     """Return items a second of handlers that do nothing, so that recycling is as large a part as it can be."""
-    client.send(house.door_port, items)
+    client.fill(house.door_port, items)
     node = house.node(handler="handle_nothing", workers=_WORKERS, LAZARETTO_RECYCLE_RUNS=runs)
     try:
         return drain(house, node, _WORK, items).rate
@@ -173,23 +177,38 @@ def _no_ops(house: House, items: int, runs: str) -> float:
         node.stop()
 
 
-def _refills(house: House, kills: int) -> list[float]:
-    """Kill workers while items wait, and return the seconds from each death to the first run of a new one, sorted."""
-    house.submit_all([f"refill-{number}" for number in range(kills * 20 + 50)], "slow")
-    node = house.node(workers=_WORKERS)
-    refills = []
-    try:
-        for _ in range(kills):
+def _refills(kills: int) -> list[float]:
+    """Kill workers while items wait, and return the seconds from each death to the first run of a new one, sorted.
+
+    In a house of its own: whoever looks for a start looks at everything that was noted there.
+    """
+    refills: list[float] = []
+    with House() as house:
+        house.open()
+        node = house.node(workers=_WORKERS, LAZARETTO_STORM="off")  # it would take so many deaths for a bad build
+        for number in range(kills):
+            if number % _KILLS_A_BATCH == 0:
+                house.submit_all([f"refill-{number}-{each}" for each in range(_ITEMS_A_BATCH)], "slow")
             known = _until_all_have_run(house, node)
-            victim = min(known)
-            killed = time.time()
-            os.kill(victim, signal.SIGKILL)
-            until(lambda: _first_start(house, known, killed) is not None, _WITHIN, "another worker runs")  # noqa: B023
-            started = _first_start(house, known, killed)
-            refills.append((started or killed) - killed)
-    finally:
+            refills.append(_refill(house, known))
         node.stop()
     return sorted(refills)
+
+
+def _refill(house: House, known: set[int]) -> float:
+    """Kill one of the workers that are `known`, and return the seconds until another one runs."""
+    started: list[float] = []
+
+    def another_runs() -> bool:
+        started.extend(
+            note.at for note in house.notes() if note.what == "start" and note.pid not in known and note.at > killed
+        )
+        return bool(started)
+
+    killed = time.time()
+    os.kill(min(known), signal.SIGKILL)
+    until(another_runs, _WITHIN, "another worker runs")
+    return min(started) - killed
 
 
 def _until_all_have_run(house: House, node: Program) -> set[int]:
@@ -198,22 +217,13 @@ def _until_all_have_run(house: House, node: Program) -> set[int]:
 
     def all_have_run() -> bool:
         known.clear()
-        known.update(_workers(node))
+        known.update(workers(node.pid))
         return len(known) == _WORKERS and known <= {note.pid for note in house.notes()}
 
     until(all_have_run, _WITHIN, "every worker has had a run")
     return known
 
 
-def _workers(node: Program) -> list[int]:
-    found = []
-    for child in psutil.Process(node.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if child.name() == "lz-worker" and child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child.pid)
-    return found
-
-
-def _first_start(house: House, known: set[int], after: float) -> float | None:
-    starts = (note.at for note in house.notes() if note.what == "start" and note.pid not in known and note.at > after)
-    return min(starts, default=None)
+def _tell(words: str) -> None:
+    """Say how far it is: the full form takes a quarter of an hour, and what ends it early must not end all of it."""
+    sys.stderr.write(f"recycle: {words}\n")

@@ -96,7 +96,7 @@ def _run(house: House, name: str, count: int, killer_kind: str = "", webhook: We
     )
     if webhook is not None:
         died_at = max(note.at for note in noted if note.ticket == killer)
-        until(lambda: webhook.first_about(killer) is not None, 30.0, f"an alert about {killer}")
+        until(lambda: webhook.told_of(killer) is not None, 30.0, f"an alert that {killer} is in quarantine")
         until(lambda: len(house.dossier(killer).get("runs", [])) >= starts[killer], 30.0, "a record of each run")
         leg = Leg(
             seconds=leg.seconds,
@@ -105,7 +105,7 @@ def _run(house: House, name: str, count: int, killer_kind: str = "", webhook: We
             good_run_twice=leg.good_run_twice,
             killer_starts=starts[killer],
             records=len(house.dossier(killer)["runs"]),
-            alert_after_s=(webhook.first_about(killer) or died_at) - died_at,
+            alert_after_s=(webhook.told_of(killer) or died_at) - died_at,
         )
     for program in nodes.values():
         program.stop()

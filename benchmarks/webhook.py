@@ -36,9 +36,13 @@ class Webhook:
         """What LAZARETTO_ALERT_URLS takes."""
         return f"json://127.0.0.1:{self._server.server_port}/alerts"
 
-    def first_about(self, ticket: str) -> float | None:
-        """Unix seconds at which the first alert that names `ticket` came, None if none did."""
-        return next((at for at, body in list(self._server.received) if ticket in body), None)
+    def told_of(self, ticket: str) -> float | None:
+        """Unix seconds at which the alert came that `ticket` is in quarantine, None if it did not.
+
+        Warnings come before it: that it is a suspect, after its second death.
+        """
+        title = f"Quarantine: ticket {ticket} "
+        return next((at for at, body in list(self._server.received) if title in body), None)
 
     def __enter__(self) -> Self:
         """Take alerts from now on."""

@@ -20,6 +20,8 @@ T = TypeVar("T")
 _MAX_REMEMBERED: Final = 1024
 """Items that said so, and items that succeeded; the oldest give way."""
 _MAX_KINDS: Final = 64
+_PAUSE_SPREAD: Final = 2 / 3
+"""Of a pause, how much is left to chance."""
 
 
 class State(StrEnum):
@@ -39,7 +41,7 @@ class Rules:
     """So many different items within `within` open it; so many that succeed refute one that goes on saying so."""
     within: float = 60.0
     pause: float = 30.0
-    """The first pause before a probe; doubled with each probe that finds it down."""
+    """The longest first pause before a probe, a third of it is the shortest; doubled when a probe finds it down."""
     pause_cap: float = 300.0
     says: int = 3
     """An item that says so for the n-th time, while its peers succeed, is charged."""
@@ -178,9 +180,10 @@ class Breaker:
         self._open(longest, now, jitter, f"{len(self._says)} different items say that it is down")
 
     def _open(self, asked: float, now: float, jitter: float, why: str) -> None:
-        # The pause varies, so that the nodes of a fleet do not probe in step.
+        # All nodes of a fleet open in one moment. With less than a factor of two between the shortest pause and the
+        # longest they would go on probing in step, pause after pause, and all be away when the dependency is back.
         self.state, self.why = State.OPEN, why
-        self.until = max(now + self._pause * (1 + jitter / 4), asked)
+        self.until = max(now + self._pause * (1 - _PAUSE_SPREAD * jitter), asked)
         self._probing = False
         self._first_is_back = False
 

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from consumer.execution import RunOrder
-from consumer.pipe import Order
+from consumer.pipe import Order, TracedOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class HardLimits:
 
 def briefing(order: RunOrder, hard: HardLimits | None = None) -> Order:
     """Return the record that sends `order` to its worker."""
-    return Order(
+    plain = Order(
         run=order.run,
         ticket=order.ticket,
         kind=order.kind,
@@ -40,3 +42,6 @@ def briefing(order: RunOrder, hard: HardLimits | None = None) -> Order:
         processes=hard.processes if hard else 0,
         body=order.body,
     )
+    if order.trace is None or not (headers := order.trace.presentable):
+        return plain
+    return TracedOrder(**structs.asdict(plain), trace=headers)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from consumer.policy import OnExhausted, Policy
 from gateway.contract.envelope import Envelope, Malformed, Spent
 from gateway.contract.outcomes import Outcome, Reason
+from gateway.contract.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Run:
     """Nobody ever held this message: its number was durable before, so it may start (P1)."""
 

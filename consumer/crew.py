@@ -8,9 +8,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, assert_never
 
 from consumer import spawn
+from consumer.census import Census, WorkerSight
 from consumer.evidence import Death, shown
 from consumer.execution import ExecutorUnavailable
 from consumer.fleet import Fleet
@@ -78,6 +80,20 @@ class Crew:
         """The process id of the mold that forks now, or loads; 0 before there is one."""
         mold = self._molds.get(self._fleet.mold) or self._molds.get(self._molds.newest)
         return mold.pid if mold is not None else 0
+
+    def census(self) -> Census:
+        """Return what there is now; workers that are only planned are none yet."""
+        phases, mold = self._fleet.phases(), self._molds.get(self._fleet.mold)
+        return Census(
+            workers=[
+                WorkerSight(pid=leash.pid, phase=phases[leash.worker], runs=leash.runs, resident=leash.resident())
+                for leash in self.leashes.values()
+                if leash.worker in phases and leash.pid
+            ],
+            mold_pid=self.mold_pid,
+            mold_resident=0 if mold is None else mold.memory[0],
+            turnover=replace(self._upkeep.turnover(), in_progress=self._fleet.recycling),
+        )
 
     def launch(self) -> None:
         """Start the first mold; may be called before any event loop runs."""
@@ -197,7 +213,7 @@ class Crew:
                 event(_log, "worker.unforkable", logging.ERROR, why=message)
                 self._bury(worker, Death(), 0)
             case Reaped(worker=worker, status=status, peak_rss=peak, usage=usage):
-                self._bury(worker, self._death(status, Usage.unpacked(usage)), peak)
+                self._bury(worker, self._death(status, usage), peak)
             case _:
                 event(_log, "mold.garbled", logging.ERROR, record=type(record).__name__)
 

@@ -76,7 +76,7 @@ class Dependencies:
     def admit(self, link: Link, envelope: Envelope, policy: Policy) -> Pass | Ending:
         """Let an item start, or return the ending of one that waits instead, not started."""
         now, fit = time.monotonic(), _is_fit(envelope)
-        needed = dict(self._needed(envelope, policy, now))
+        needed = self._needed(envelope, policy, now)
         closed = {name: each for name, each in needed.items() if not each.may_start(fit=fit, now=now)}
         if closed:
             holds = {name: each.hold(fit=fit, now=now, jitter=random.random()) for name, each in closed.items()}
@@ -90,7 +90,7 @@ class Dependencies:
         """Hear how a run ended; returns its ending, changed where a breaker has a say in it."""
         now = time.monotonic()
         if report.outcome is Outcome.SUCCEEDED:
-            needed = dict(self._needed(admitted.envelope, admitted.policy, now))
+            needed = self._needed(admitted.envelope, admitted.policy, now)
             for name in needed.keys() | admitted.probes:
                 self._breakers[name].succeed(admitted.envelope.ticket, now=now, probe=name in admitted.probes)
             admitted.probes.clear()
@@ -107,6 +107,8 @@ class Dependencies:
 
     def tell(self, link: Link) -> None:
         """Tell journal and log of every breaker that changed; on a new session of those, too, that were told before."""
+        if not self._breakers:
+            return
         if link is not self._told_on:
             self._told_on, self._told = link, dict.fromkeys(self._told)
         for view in self.views():
@@ -160,10 +162,12 @@ class Dependencies:
         detail = f"not started: {name}, which it needs, is down"
         return Ending(outcome=Outcome.DEPENDENCY, record=record, detail=detail, wait=seconds)
 
-    def _needed(self, envelope: Envelope, policy: Policy, now: float) -> Iterator[tuple[str, Breaker]]:
-        for name, breaker in self._breakers.items():
-            if name in policy.needs or breaker.is_needed_by(envelope.kind, now):
-                yield name, breaker
+    def _needed(self, envelope: Envelope, policy: Policy, now: float) -> dict[str, Breaker]:
+        return {
+            name: breaker
+            for name, breaker in self._breakers.items()
+            if name in policy.needs or breaker.is_needed_by(envelope.kind, now)
+        }
 
     def _breaker(self, name: str, now: float) -> Breaker | None:
         """Return the breaker of that name; None where handlers invent more names than there may be."""

@@ -5,15 +5,17 @@ Owns the codes and sentences that people read in alerts, in the history and on t
 
 import os
 import signal
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, assert_never
 
 from consumer.briefing import HardLimits
 from consumer.execution import RunOrder, RunReport
 from consumer.intentions import Cause
 from consumer.pipe import Finished, Measured, Progress, Spend
-from consumer.usage import Usage
-from gateway.contract.envelope import Admission, Spent
+from consumer.usage import UNUSED, Usage
+from gateway.contract.envelope import UNSPENT, Admission, Spent
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip, clip_tail
 
@@ -42,15 +44,15 @@ class Trial:
     """Bytes of resident memory, the most that was seen."""
     last: int = 0
     """The same, when it was last looked at."""
-    used_before: Usage = field(default_factory=Usage)
+    used_before: Usage = UNUSED
     """What its worker had used when it got the order."""
     stack: str = ""
     """Where the worker was when it was asked, or died."""
     hard: HardLimits | None = None
     """What the kernel held it to, in the isolation lane."""
-    alongside: list[str] = field(default_factory=list)
-    """Kind and ticket of the other runs on this node, when this one ended."""
-    spent: Spent = field(default_factory=Spent)
+    alongside: Iterable[str] = ()
+    """Kind and ticket of the other runs on this node, when this one ended: gone through once, if it is evidence."""
+    spent: Spent = UNSPENT
     progress: str = ""
     measured: Measured | None = None
     finished: Finished | None = None
@@ -91,16 +93,14 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
             "log_tail": log_tail,
             "stack": clip_tail(trial.stack, _MAX_STACK),
             "hard_limits": _hard_limits(trial),
-            "alongside": trial.alongside[:MAX_ALONGSIDE],
+            "alongside": list(islice(trial.alongside, MAX_ALONGSIDE)),
             **_exit(death),
+            **_own_words(finished),
         }
     if outcome is Outcome.MEMORY:
         known["limit"] = trial.order.memory_limit
     if outcome is Outcome.TIMED_OUT:
         known["limit"] = _time_limit(trial, cause)
-    if finished is not None:
-        known |= {"error_type": finished.error_type, "message": finished.message, "traceback": finished.traceback}
-        known["violations"] = finished.violations
     return RunReport(
         outcome=outcome,
         started=trial.started,
@@ -108,9 +108,7 @@ def conclude(trial: Trial, cause: Cause, death: Death | None, log_tail: str, now
         worker=trial.worker,
         code=clip(code, _MAX_CODE),
         detail=clip(detail, _MAX_DETAIL),
-        evidence={
-            name: value for name, value in known.items() if value not in ("", None, [], 0) or name == "exit_status"
-        },
+        evidence={name: value for name, value in known.items() if value or name == "exit_status"},
         after=finished.after if finished else None,
         dependency=finished.dependency if finished else None,
         spent=trial.spent,
@@ -221,6 +219,17 @@ def _death(death: Death | None, last: str) -> tuple[Outcome, str, str]:
     return Outcome.CRASHED, f"signal:{number}", f"its worker died of signal {number} ({_signal_name(number)}){last}"
 
 
+def _own_words(finished: Finished | None) -> dict[str, Any]:
+    if finished is None:
+        return {}
+    return {
+        "error_type": finished.error_type,
+        "message": finished.message,
+        "traceback": finished.traceback,
+        "violations": finished.violations,
+    }
+
+
 def _exit(death: Death | None) -> dict[str, Any]:
     if death is None or death.status is None:
         return {}
@@ -234,8 +243,8 @@ def _exit(death: Death | None) -> dict[str, Any]:
 def _usage(trial: Trial, finished: Finished | None, death: Death | None) -> dict[str, Any]:
     total = None if death is None else death.usage
     if finished is not None:
-        total = Usage.unpacked(finished.usage)
-    if total is None:
+        total = finished.usage
+    if total is None or total == trial.used_before:
         return {}
     used = total.since(trial.used_before)
     return {

@@ -5,14 +5,17 @@ there (verdict, settlement). Knows neither broker nor processes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from consumer.census import Census
 from gateway.contract.envelope import Admission, Spent
 from gateway.contract.outcomes import Outcome
+from gateway.contract.trace_context import TraceContext
+from gateway.contract.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class RunOrder:
     """One licensed run, as an executor needs it; the body is opaque to everything but the worker (P11)."""
 
@@ -40,9 +43,11 @@ class RunOrder:
     """Seconds for which it may say nothing; 0 for as long as it likes."""
     suspect: bool = False
     spent: Spent = field(default_factory=Spent)
+    trace: TraceContext | None = None
+    """What a handler's own spans, and its requests to others, follow from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """How one run ended and how we know; exactly one per order, whatever happened."""
 
@@ -83,6 +88,9 @@ class Executor(Protocol):
     @property
     def build(self) -> str:
         """Identifies the handler's code."""
+
+    def census(self) -> Census:
+        """Return the workers that there are now, and their memory; takes microseconds for each."""
 
     async def start(self) -> None:
         """Make every slot ready; raises ExecutorUnavailable when that fails."""

@@ -18,7 +18,7 @@ from consumer import metrics
 from consumer.execution import RunReport
 from consumer.fence import FenceUnavailable
 from consumer.link import Link
-from consumer.storm import DEATHS, STOPPED, Storm, Tally, first_run
+from consumer.storm import STOPPED, Storm, Tally, first_run
 from consumer.storm_memory import StormMemory
 from gateway.contract.envelope import APP_ID, Envelope
 from gateway.contract.ids import uuid7
@@ -71,24 +71,24 @@ class Guard:
         if self._memory is not None:
             await self._note()
 
-    async def before_start(self) -> None:
-        """Look again where a start may be a wrong one: a suspect's, or the first of all; raises FenceUnavailable."""
-        if self._lane is Lane.SUSPECTS or not self._is_sure:
-            await self.look()
+    @property
+    def may_err(self) -> bool:
+        """Tell whether to look again before a start: it is a suspect's, or the first of all."""
+        return self._memory is not None and (self._lane is Lane.SUSPECTS or not self._is_sure)
 
-    async def after(self, envelope: Envelope, report: RunReport) -> RunReport:
-        """Return how a run counts: as it ended, or given back, since its build is to blame. Raises FenceUnavailable.
+    async def mourn(self, envelope: Envelope, report: RunReport) -> None:
+        """Put a death on record, for all nodes to see, before it is charged: so the one that completes a storm is not.
 
-        A death is on record, for all nodes to see, before it is charged: so the one that completes a storm is not.
+        Raises FenceUnavailable.
         """
-        if self._memory is None:
-            return report
-        survived = first_run(envelope, self._lane, report.outcome)
-        if survived:
+        if self._memory is not None and not self.is_tripped:
+            is_first = first_run(envelope, self._lane, report.outcome) is False
+            await self._note(*([envelope.ticket, f"{report.code}: {report.detail}"] if is_first else []))
+
+    def counted(self, envelope: Envelope, report: RunReport) -> RunReport:
+        """Take note of a run, and return how it counts: as it ended, or given back, since its build is to blame."""
+        if first_run(envelope, self._lane, report.outcome):
             self._survived += 1
-        if report.outcome in DEATHS and not self.is_tripped:
-            words = f"{report.code}: {report.detail}"
-            await self._note(*([envelope.ticket, words] if survived is False else []))
         if not self.is_tripped or report.outcome not in CHARGED:
             return report
         ended = f"this run ended as {report.outcome} ({report.code})"

@@ -12,7 +12,8 @@ it: use `run.key` to make what an attempt does to the world happen once. Imports
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from gateway.contract.envelope import MAX_SPENT
 
@@ -135,6 +136,9 @@ def exit_hooks() -> tuple[Callable[[], Any], ...]:
     return tuple(reversed(_exit_hooks))
 
 
+_NOWHERE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Run:
     """One execution of the handler for one ticket.
 
@@ -143,15 +147,27 @@ class Run:
     That is what services that know idempotency keys want: give it to them.
     """
 
-    __slots__ = ("_line", "attempt", "generation", "key", "knows_of_loss", "ticket")
+    __slots__ = ("_line", "_trace", "attempt", "generation", "key", "knows_of_loss", "ticket")
 
-    def __init__(self, *, ticket: Ticket, generation: int, attempt: int, line: Line) -> None:
+    def __init__(
+        self, *, ticket: Ticket, generation: int, attempt: int, line: Line, trace: Mapping[str, str] = _NOWHERE
+    ) -> None:
         self.ticket = ticket
         self.generation = generation
         self.attempt = attempt
         self.key = f"{ticket.id}/{generation}/{attempt}"
         self.knows_of_loss = False
         self._line = line
+        self._trace = trace
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """`traceparent` and `tracestate`: send them with requests to others, or begin spans of your own below them.
+
+        They name this run's own span where the node has a tracer, else what the client sent, if that is a context;
+        empty without either.
+        """
+        return dict(self._trace)
 
     @property
     def lost(self) -> bool:

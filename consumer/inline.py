@@ -12,15 +12,19 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from consumer import memory
 from consumer.briefing import briefing
+from consumer.census import Census, WorkerSight
 from consumer.evidence import Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.forbearance import Forbearance
 from consumer.handler import Run
-from consumer.intentions import Cause
+from consumer.intentions import Cause, Phase
 from consumer.pipe import Finished, Progress, Spend
 from consumer.spending import Keep, Spending
 from consumer.worker.goodbye import farewell
@@ -77,12 +81,17 @@ class _InlineLine:
 @dataclass(slots=True)
 class _UnderWay:
     line: _InlineLine
-    handling: asyncio.Task[Finished]
-    abandoned: asyncio.Future[None]
-    """Done when a cancelled handler has had its time."""
+    over: asyncio.Future[Finished | None]
+    """Done when the handler has ended, or was cancelled and has had its time: then with nothing."""
+    handling: asyncio.Task[None] | None = None
     cause: Cause = Cause.FINISHED
     grace: asyncio.TimerHandle | None = None
     patience: asyncio.TimerHandle | None = None
+
+    def end(self, finished: Finished | None = None) -> None:
+        """Let the run be reported, whether its handler has ended or not."""
+        if not self.over.done():
+            self.over.set_result(finished)
 
 
 class Inline:
@@ -92,9 +101,14 @@ class Inline:
         self._handler = handler
         self._reader = reader
         self._slots = slots
-        self._free = asyncio.Semaphore(slots)
+        self._busy = 0
         self._runs: dict[str, _UnderWay] = {}
-        self._waiting: dict[str, Outcome | None] = {}
+        self._waiting: dict[str, asyncio.Future[RunReport | None]] = {}
+        """By run, in their order: done with None when a slot is handed over, with a report when there will be none."""
+        self._called: dict[str, RunReport | None] = {}
+        """By run: those that have been handed a slot and have not taken it yet, with a report if they are not to."""
+        self._begun = 0
+        self._pid = os.getpid()
         self._stopping = False
 
     @classmethod
@@ -136,6 +150,12 @@ class Inline:
         """Identifies the handler's code."""
         return self._handler.build
 
+    def census(self) -> Census:
+        """Return this process as its only worker: everything runs in it."""
+        phase = Phase.BUSY if self._runs else Phase.IDLE
+        own = WorkerSight(pid=self._pid, phase=phase, runs=self._begun, resident=memory.own())
+        return Census(workers=[own])
+
     async def start(self) -> None:
         """Nothing is left to make ready."""
 
@@ -143,19 +163,21 @@ class Inline:
         self, order: RunOrder, *, started: Callable[[int], None] | None = None, spent: Keep | None = None
     ) -> RunReport:
         """Run one order to its end. `started` gets the process id of this node."""
-        self._waiting[order.run] = None
-        async with self._free:
-            taken = self._waiting.pop(order.run)
-            if taken is not None or self._stopping:
-                return unstarted(taken or Outcome.RELEASED, "revoked" if taken else "stopped", now=time.time())
+        if (refusal := await self._slot(order.run)) is not None:
+            return refusal
+        try:
             if started is not None:
-                started(os.getpid())
+                started(self._pid)
             return await self._run(order, spent)
+        finally:
+            self._hand_over()
 
     def revoke(self, run: str, *, outcome: Outcome, grace: float) -> None:
         """Take a run's claim away: `run.lost` says so at once, the handler is cancelled after `grace` seconds."""
         if run in self._waiting:
-            self._waiting[run] = outcome
+            _answer(self._waiting.pop(run), unstarted(outcome, "revoked", now=time.time()))
+        elif run in self._called:
+            self._called[run] = unstarted(outcome, "revoked", now=time.time())
         if (under_way := self._runs.get(run)) is None:
             return
         under_way.line.taken = True
@@ -167,21 +189,56 @@ class Inline:
     async def stop(self) -> None:
         """Cancel what still runs and wait for it."""
         self._stopping = True
+        while self._waiting:
+            _, turn = self._waiting.popitem()
+            _answer(turn, unstarted(Outcome.RELEASED, "stopped", now=time.time()))
+        for run in self._called:
+            self._called[run] = unstarted(Outcome.RELEASED, "stopped", now=time.time())
         for under_way in list(self._runs.values()):
             self._cancel(under_way, Cause.STOPPED)
-        handlings = [under_way.handling for under_way in self._runs.values()]
+        handlings = [under_way.handling for under_way in self._runs.values() if under_way.handling is not None]
         if handlings:
             await asyncio.wait(handlings, timeout=_CANCEL_PATIENCE)
         await asyncio.wait([asyncio.create_task(farewell())], timeout=_CANCEL_PATIENCE)
 
+    async def _slot(self, run: str) -> RunReport | None:
+        """Take a slot, as soon as there is one; returns the report of a run that is to get none."""
+        if self._stopping:
+            return unstarted(Outcome.RELEASED, "stopped", now=time.time())
+        if self._busy < self._slots:
+            self._busy += 1
+            return None
+        turn: asyncio.Future[RunReport | None] = asyncio.get_running_loop().create_future()
+        self._waiting[run] = turn
+        try:
+            refusal = await turn
+        except asyncio.CancelledError:
+            self._waiting.pop(run, None)
+            self._called.pop(run, None)
+            if not turn.cancelled() and turn.result() is None:
+                self._hand_over()
+            raise
+        if refusal is None and (refusal := self._called.pop(run)) is not None:
+            self._hand_over()
+        return refusal
+
+    def _hand_over(self) -> None:
+        """Give a slot that is free to whoever has waited longest."""
+        while self._waiting:
+            run = next(iter(self._waiting))
+            if _answer(self._waiting.pop(run), None):
+                self._called[run] = None
+                return
+        self._busy -= 1
+
     async def _run(self, order: RunOrder, spent: Keep | None) -> RunReport:
         loop = asyncio.get_running_loop()
-        trial = Trial(order=order, build=self.build, worker=os.getpid(), started=time.time(), begun=loop.time())
-        spending = Spending(order.ticket, spent, lambda _number: None)
+        self._begun += 1
+        trial = Trial(order=order, build=self.build, worker=self._pid, started=time.time(), begun=time.monotonic())
+        spending = Spending(order.ticket, spent, _acknowledge_nothing)
         line = _InlineLine(trial, spending, loop)
-        handling = loop.create_task(self._handle(order, line))
-        under_way = _UnderWay(line=line, handling=handling, abandoned=loop.create_future())
-        self._runs[order.run] = under_way
+        under_way = self._runs[order.run] = _UnderWay(line, loop.create_future())
+        under_way.handling = loop.create_task(self._handle(order, under_way))
         deadline = loop.call_later(order.deadline, self._overdue, under_way, Cause.DEADLINE)
         if order.heartbeat > 0:
             line.heartbeat = Forbearance(
@@ -190,8 +247,7 @@ class Inline:
                 listen=lambda: line.heard() if spending.pending else None,
             )
         try:
-            ends: list[asyncio.Future[Any]] = [handling, under_way.abandoned]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finished = await under_way.over
         finally:
             deadline.cancel()
             if line.heartbeat is not None:
@@ -204,47 +260,60 @@ class Inline:
         line.over = True
         # One that was cancelled may have caught that and returned, or raised something else: it did not end by itself.
         if under_way.cause is Cause.FINISHED:
-            cancelled = handling.cancelled()  # not by us: it asked for its own end and then returned
-            trial.finished = account(order.run, asyncio.CancelledError()) if cancelled else handling.result()
-        report = conclude(trial, under_way.cause, None, "", loop.time())
+            trial.finished = finished
+        report = conclude(trial, under_way.cause, None, "", time.monotonic())
         await spending.settled()
         return report
 
-    async def _handle(self, order: RunOrder, line: _InlineLine) -> Finished:
-        """Return the run's account, whatever is raised: what leaves this task would end the node (`SystemExit`), or
-        leave a delivery without an ending (a panic of an extension module). Only our own cancellation passes.
+    async def _handle(self, order: RunOrder, under_way: _UnderWay) -> None:
+        """End the run with its account, whatever is raised: what leaves this task would end the node (`SystemExit`), or
+        leave a delivery without an ending (a panic of an extension module).
         """
+        line = under_way.line
         run: Run | None = None
         try:
-            match prepare(briefing(order), self._reader, line, lambda found: hear(line.trial, found)):
-                case Finished() as refusal:
-                    return refusal
-                case Run() as run:
-                    await self._handler.call(run)
-            finished = Finished(run=order.run, outcome=Outcome.SUCCEEDED)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and self._is_cancelled(order.run):
-                raise
-            finished = account(order.run, error)
-        return replace(finished, gave_up=run is not None and run.knows_of_loss)
-
-    def _is_cancelled(self, run: str) -> bool:
-        return run in self._runs and self._runs[run].cause is not Cause.FINISHED
+            prepared = prepare(briefing(order), self._reader, line, lambda found: hear(line.trial, found))
+            if isinstance(prepared, Finished):
+                finished = prepared
+            else:
+                run = prepared
+                await self._handler.call(run)
+                await _hear_own_end()
+                finished = Finished(run=order.run, outcome=Outcome.SUCCEEDED, gave_up=run.knows_of_loss)
+        except BaseException as error:  # noqa: BLE001 - also our own cancellation; then its cause is what counts
+            finished = replace(account(order.run, error), gave_up=run is not None and run.knows_of_loss)
+        under_way.end(finished)
 
     def _overdue(self, under_way: _UnderWay, cause: Cause) -> None:
         self._cancel(under_way, Cause.REVOKED if under_way.line.taken else cause)
 
     @staticmethod
     def _cancel(under_way: _UnderWay, cause: Cause) -> None:
-        if under_way.cause is not Cause.FINISHED or under_way.handling.done():
+        handling = under_way.handling
+        if under_way.cause is not Cause.FINISHED or handling is None or under_way.over.done():
             return
         under_way.cause = cause
         if cause in _HANGING:
-            under_way.line.trial.stack = where(under_way.handling)
-        under_way.handling.cancel()
-        under_way.patience = asyncio.get_running_loop().call_later(_CANCEL_PATIENCE, _abandon, under_way)
+            under_way.line.trial.stack = where(handling)
+        handling.add_done_callback(lambda _: under_way.end())  # it may never have begun
+        handling.cancel()
+        under_way.patience = asyncio.get_running_loop().call_later(_CANCEL_PATIENCE, under_way.end)
 
 
-def _abandon(under_way: _UnderWay) -> None:
-    if not under_way.abandoned.done():
-        under_way.abandoned.set_result(None)
+async def _hear_own_end() -> None:
+    """Raise the cancellation that a handler has asked for itself and then returned before it came."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await asyncio.sleep(0)
+
+
+def _acknowledge_nothing(_number: int) -> None:
+    """Nobody waits for it inline."""
+
+
+def _answer(turn: asyncio.Future[RunReport | None], report: RunReport | None) -> bool:
+    """End somebody's wait for a slot; False when he has been cancelled and does not wait any more."""
+    if turn.done():
+        return False
+    turn.set_result(report)
+    return True

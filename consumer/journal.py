@@ -1,11 +1,15 @@
 """Batches this node's events on their way to the station's journal queue.
 
 Owns the order "confirmed, then acknowledge" for events: whoever awaits `write` may acknowledge afterwards. One publish
-is under way at a time and takes all that waits, so an idle node flushes at once and a busy one shares confirms.
+is under way at a time and takes all that waits, so an idle node flushes at once and a busy one shares confirms. A start
+waits for a moment before it is told: the end of a short run says all that there is to say about it.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from consumer.session import Session, SessionLost
 from gateway.contract import journal
@@ -19,6 +23,28 @@ from gateway.contract.wire import Wire
 
 log = logging.getLogger("consumer.journal")
 
+_OVER: Final = "the journal's session is over"
+_LINGER_SECONDS: Final = 0.02
+"""A run that ends sooner is told of once."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes out together; whoever waits for a part of it waits for all of it."""
+
+    events: list[Event] = field(default_factory=list)
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def confirm(self) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def refuse(self) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(SessionLost(_OVER))
+
 
 class Journal:
     """The journal of one session; what was not confirmed when the session ends is told again by the redelivery."""
@@ -26,80 +52,89 @@ class Journal:
     def __init__(self, session: Session, topology: Topology) -> None:
         self._session = session
         self._route = topology.to_journal()
-        self._waiting: list[tuple[Event, asyncio.Future[None]]] = []
-        self._in_flight: list[tuple[Event, asyncio.Future[None]]] = []
+        self._begun: dict[tuple[str, Stamp], tuple[float, Callable[[], Event]]] = {}
+        """Starts that linger, each until when and what makes its event; the oldest first."""
+        self._lingering: asyncio.TimerHandle | None = None
+        self._waiting = _Batch()
+        self._in_flight = _Batch()
         self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self._writer = asyncio.create_task(self._flush_batches(), name="journal")
 
-    def note(self, *events: Event) -> list[asyncio.Future[None]]:
-        """Queue events without waiting for them; an ending swallows its own start that still waits here."""
-        loop = asyncio.get_running_loop()
-        ended = {(item.ticket, item.stamp) for item in events if item.event is EventName.FINISHED}
-        if ended:
-            self._waiting = [entry for entry in self._waiting if not _is_start_of(entry, ended)]
-        entries = [(item, loop.create_future()) for item in events]
-        for _, confirmed in entries:
-            confirmed.add_done_callback(_retrieve)
-            if self._writer.done():
-                confirmed.set_exception(SessionLost("the journal's session is over"))
-        self._waiting += entries
+    def note_start(self, ticket: str, stamp: Stamp, begin: Callable[[], Event]) -> None:
+        """Queue the event of a start in a moment, and only then make it; an ending that comes sooner swallows it."""
+        self._begun[ticket, stamp] = self._loop.time() + _LINGER_SECONDS, begin
+        if self._lingering is None:
+            self._lingering = self._loop.call_later(_LINGER_SECONDS, self._tell_starts)
+
+    def note(self, *events: Event) -> None:
+        """Queue events without waiting for them."""
+        for item in events:
+            if item.event is EventName.FINISHED:
+                self._begun.pop((item.ticket, item.stamp), None)
+        self._waiting.events += events
         self._woken.set()
-        return [confirmed for _, confirmed in entries]
 
     async def write(self, *events: Event) -> None:
         """Return when the broker has confirmed all of `events`; raises SessionLost."""
-        await asyncio.gather(*self.note(*events))
+        self.note(*events)
+        await self._confirmed(self._waiting)
 
     async def flush(self) -> None:
         """Return when nothing waits any more; raises SessionLost."""
-        await asyncio.gather(*(confirmed for _, confirmed in (*self._in_flight, *self._waiting)))
+        self.note(*(begin() for _, begin in self._begun.values()))
+        self._begun.clear()
+        await self._confirmed(self._waiting)
 
     async def close(self) -> None:
         """End the writer; what still waits hears SessionLost."""
+        if self._lingering is not None:
+            self._lingering.cancel()
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
-        self._refuse([*self._in_flight, *self._waiting])
+        self._refuse()
+
+    def _tell_starts(self) -> None:
+        now, due = self._loop.time(), []
+        for key, (until, begin) in self._begun.items():
+            if until > now:
+                break
+            due.append((key, begin))
+        for key, begin in due:
+            del self._begun[key]
+            self.note(begin())
+        first = next(iter(self._begun.values()), None)
+        self._lingering = None if first is None else self._loop.call_at(first[0], self._tell_starts)
+
+    async def _confirmed(self, batch: _Batch) -> None:
+        if self._writer.done():
+            raise SessionLost(_OVER)
+        waiter = self._loop.create_future()  # one for each who waits: he may be cancelled, and the others wait on
+        batch.waiters.append(waiter)
+        await waiter
 
     async def _flush_batches(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            self._in_flight, self._waiting = self._waiting, []
+            self._in_flight, self._waiting = self._waiting, _Batch()
             try:
-                for body in journal.encode(item for item, _ in self._in_flight):
+                for body in journal.encode(self._in_flight.events):
                     await self._session.publish(self._route, _wire(body))
             except SessionLost as error:
-                event(log, "journal.unconfirmed", logging.WARNING, events=len(self._in_flight), error=error)
+                event(log, "journal.unconfirmed", logging.WARNING, events=len(self._in_flight.events), error=error)
                 break
             except Exception as error:
                 log.exception("the journal cannot go on; the session starts over")
                 self._session.end(f"journal: {type(error).__name__}: {error}")
                 break
-            for _, confirmed in self._in_flight:
-                if not confirmed.done():
-                    confirmed.set_result(None)
-            self._in_flight = []
-        self._refuse([*self._in_flight, *self._waiting])
+            self._in_flight.confirm()
+            self._in_flight = _Batch()
+        self._refuse()
 
-    @staticmethod
-    def _refuse(batch: list[tuple[Event, asyncio.Future[None]]]) -> None:
-        for _, confirmed in batch:
-            if not confirmed.done():
-                confirmed.set_exception(SessionLost("the journal's session is over"))
-
-
-def _is_start_of(entry: tuple[Event, asyncio.Future[None]], ended: set[tuple[str, Stamp]]) -> bool:
-    item, confirmed = entry
-    swallowed = item.event is EventName.STARTED and (item.ticket, item.stamp) in ended
-    if swallowed and not confirmed.done():
-        confirmed.set_result(None)
-    return swallowed
-
-
-def _retrieve(confirmed: asyncio.Future[None]) -> None:
-    """A noted event that nobody awaits must not warn when its session ends."""
-    if not confirmed.cancelled():
-        confirmed.exception()
+    def _refuse(self) -> None:
+        self._in_flight.refuse()
+        self._waiting.refuse()
 
 
 def _wire(body: bytes) -> Wire:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from consumer import memory, spawn
 from consumer.output import Output
-from consumer.pipe import MAX_WORD_BYTES, Decoder, Garbled, Record, encode
+from consumer.pipe import WORDS, Decoder, Garbled, Record, encode
 from consumer.spawn import WorkerEnds
 from consumer.usage import Usage
 
@@ -69,7 +69,8 @@ class Leash:
         self.closed = False
         self._statm: int | None = None
         self._rollup: int | None = None
-        self._life = select.poll()
+        self._signs = select.poll()
+        """Of its output, and of its end."""
         self._channel = ends.channel
         self._printed = ends.output
         self._stack: int | None = ends.stack
@@ -79,18 +80,19 @@ class Leash:
         self.stack = ""
         """Its stacks, if it has written them; known at the end."""
         self._listener = listener
-        self._decoder = Decoder(limit=MAX_WORD_BYTES)
+        self._decoder = Decoder(WORDS)
         self._unsent = bytearray()
         self._loop = asyncio.get_running_loop()
         self._hears = True
         self._loop.add_reader(self._channel, self._hear)
         self._loop.add_reader(self._printed, self.read_output)
+        self._signs.register(self._printed, select.POLLIN)
 
     def attach(self, pid: int, pidfd: int, statm: int, *, ended: Callable[["Leash"], None]) -> None:
         """Take the descriptors that the mold made for the new process; `ended` is called once, when that is over."""
         self.pid, self.pidfd, self._statm = pid, pidfd, statm
         self._rollup = memory.open_rollup(pid, pidfd)
-        self._life.register(pidfd, select.POLLIN)
+        self._signs.register(pidfd, select.POLLIN)
         self._loop.add_reader(pidfd, self._see_end, ended)
         if self.doomed:
             self.kill()
@@ -108,11 +110,17 @@ class Leash:
         """Return the bytes that only this worker has now; takes milliseconds, see `recycle.LOOK_SECONDS`."""
         return memory.private(self._rollup, self._statm) if self._statm is not None else 0
 
-    def is_over(self) -> bool:
-        """Whether its process has ended, also if nobody has been told yet."""
+    def catch_up(self) -> bool:
+        """Take in what it has printed; return whether its process has ended, also if nobody has been told yet.
+
+        For most runs nothing of that has happened, so one call looks for both.
+        """
         if self.pidfd is None:
             return self.closed
-        return bool(self._life.poll(0))
+        seen = [descriptor for descriptor, _ in self._signs.poll(0)]
+        if self._printed in seen:
+            self.read_output()
+        return self.pidfd in seen
 
     def kill(self) -> None:
         """Kill the worker, or see to it that it is killed once its process is known."""
@@ -178,7 +186,8 @@ class Leash:
         except (BlockingIOError, InterruptedError):
             return
         if not data:
-            self._loop.remove_reader(self._printed)
+            if self._loop.remove_reader(self._printed):
+                self._signs.unregister(self._printed)
             return
         lines, dropped = self.output.feed(data, self._loop.time())
         if lines or dropped:

@@ -1,5 +1,6 @@
 """The fleet's Prometheus metrics; never a ticket, customer or request id as a label."""
 
+from functools import cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -7,7 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from consumer.suspicion import Suspicion
 from consumer.verdict import Decision
 from gateway.contract.journal import Verdict
-from gateway.contract.outcomes import CHARGED, Outcome
+from gateway.contract.outcomes import CHARGED, UNCHARGED, Outcome
+from gateway.contract.topology import Lane
 
 REGISTRY: Final = CollectorRegistry()
 
@@ -17,6 +19,12 @@ RUN_SECONDS = Histogram(
     "lazaretto_run_seconds",
     "Wall clock of runs",
     buckets=(0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 1800),
+    registry=REGISTRY,
+)
+ITEM_AGE = Histogram(
+    "lazaretto_item_age_seconds",
+    "Since its submission, at each start of an item",
+    buckets=(0.1, 1, 5, 15, 60, 300, 1800, 3600, 21600, 86400, 604800),
     registry=REGISTRY,
 )
 CHARGES = Counter("lazaretto_charges", "Attempts used up", ["kind", "outcome"], registry=REGISTRY)
@@ -79,13 +87,30 @@ WATCHDOG_REBUILDS = Counter(
 SLOTS = Gauge("lazaretto_slots", "Places for runs", ["state"], registry=REGISTRY)
 
 
+@cache
+def _started(kind: str, lane: Lane) -> Counter:
+    return RUNS_STARTED.labels(kind, lane)
+
+
+@cache
+def _finished(kind: str, outcome: Outcome) -> Counter:
+    return RUNS_FINISHED.labels(kind, outcome)
+
+
+def count_start(kind: str, lane: Lane, *, age: float | None) -> None:
+    """Count one start under a bounded label for its kind; `age` in seconds, None where nobody knows it."""
+    _started(kind, lane).inc()
+    if age is not None:
+        ITEM_AGE.observe(max(0.0, age))  # two machines' clocks
+
+
 def count(kind: str, done: Decision, became: Suspicion | None) -> None:
     """Count one settled decision, and what `became` of a suspicion, under a bounded label for its kind."""
     if done.outcome is not None:
-        RUNS_FINISHED.labels(kind, done.outcome).inc()
+        _finished(kind, done.outcome).inc()
         if done.outcome in CHARGED:
             CHARGES.labels(kind, done.outcome).inc()
-        elif done.outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}:
+        elif done.outcome in UNCHARGED:
             INTERRUPTIONS.labels(kind, done.outcome).inc()
     if became is not None:
         SUSPECTS.labels(became).inc()

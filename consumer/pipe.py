@@ -1,48 +1,48 @@
 """What supervisor, mold and workers say to each other, and how it is framed; used by both sides of every pipe.
 
-Owns the records and their bytes: length, type, a JSON head, and for an order the ticket's body as it is. No pickle: a
-worker that a ticket has taken over can lie, but it cannot make the supervisor run anything, and what it says is no
-larger, deeper or longer than the store and the headers it ends up in can hold. Does no I/O.
+Owns the records and their bytes: a length, then the record as MessagePack, a list of its type and its fields. No
+pickle: a worker that a ticket has taken over can lie, but it cannot make the supervisor run anything, and what it says
+is checked while it is read, by C code: types, sizes (`consumer.bounds`), and that its side may say such a thing at all.
+Does no I/O.
 """
 
 import signal
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from types import UnionType
-from typing import Any, Final, cast, get_args, get_origin
+from dataclasses import dataclass
+from typing import Any, Final
 
-import orjson
+import msgspec
+from msgspec import Struct, field, structs
 
+from consumer.bounds import Amount, Count, Listed, Text
+from consumer.usage import Usage
 from gateway.contract.text import printable
 
 MAX_ORDER_BYTES: Final = 512 * 1024 * 1024
 """Supervisor to worker: no broker hands over a larger message."""
 MAX_WORD_BYTES: Final = 64 * 1024
 """Worker to supervisor, and the mold both ways: last words are short, and a worker is not to be trusted."""
-MAX_NUMBER: Final = 2**53
-"""Of what a worker or a mold says: up to here every codec and every store agrees. None is negative."""
-MAX_SAID_CHARACTERS: Final = 8192
-MAX_SAID_ITEMS: Final = 64
-MAX_SAID_DEPTH: Final = 8
 
 STACK_SIGNAL: Final = signal.SIGRTMAX - 3
 """Asks a worker where it hangs; of the signals, one that handlers and their libraries are least likely to want."""
 
-_FRAME: Final = struct.Struct("!IBI")
-"""Bytes that follow the length, type, bytes of the head."""
-_LENGTH_BYTES: Final = 4
+_LENGTH: Final = struct.Struct("!I")
+"""Of what follows, in bytes."""
 
 
 class Garbled(Exception):
     """The bytes on a pipe are no record of ours; whoever wrote them is to be ended."""
 
 
+class Record(Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """One thing that is said; each kind has a number (`tag`) that is its own."""
+
+
 # ---------------------------------------------------------------- supervisor to worker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(Record, frozen=True, kw_only=True, tag=1):
     """Run this ticket."""
 
     run: str
@@ -62,18 +62,36 @@ class Order:
     open_files: int
     processes: int
     """Tasks, threads included, beyond those that the worker's user has when it begins."""
-    body: bytes = field(repr=False)
+    body: bytes
+
+    def __repr__(self) -> str:
+        """What a ticket says is for no log."""
+        return f"Order(run={self.run!r}, ticket={self.ticket!r})"
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """The run's place in a trace, for the handler alone."""
+        return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class TracedOrder(Order, frozen=True, kw_only=True, tag=17):
+    """The same of a ticket that is in a trace; one field more would treble what making an order costs."""
+
+    trace: dict[str, str]
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """As they came."""
+        return self.trace
+
+
+class Lost(Record, frozen=True, kw_only=True, tag=2):
     """The claim to this run is gone; stop soon."""
 
     run: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(Record, frozen=True, kw_only=True, tag=3):
     """What the run has spent, up to its report `number`, is durable."""
 
     run: str
@@ -83,82 +101,75 @@ class Noted:
 # ---------------------------------------------------------------- worker to supervisor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(Record, frozen=True, kw_only=True, tag=4):
     """The worker can take its first order; `resets_peak` says that its peak memory is counted per run."""
 
     resets_peak: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(Record, frozen=True, kw_only=True, tag=5):
     """What the preflight found in an item that came past the door; sent before the handler can die of it."""
 
-    bytes: int
-    charset: str
-    tokens: int
+    bytes: Count
+    charset: Text
+    tokens: Count
     exact: bool
-    attachments: int
+    attachments: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Record, frozen=True, kw_only=True, tag=6):
     """Last words, should the worker die now; also its heartbeat."""
 
-    run: str
-    text: str
+    run: Text
+    text: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spend:
+class Spend(Record, frozen=True, kw_only=True, tag=7):
     """Tokens and money used since the last of these; the handler waits until `Noted` has answered."""
 
-    run: str
-    number: int
+    run: Text
+    number: Count
     """Counts the reports of this run."""
-    tokens: int
-    usd: float
+    tokens: Count
+    usd: Amount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Record, frozen=True, kw_only=True, tag=8):
     """How the run ended in the worker's own words; `outcome` is a value of `Outcome`."""
 
-    run: str
-    outcome: str
-    code: str = ""
-    message: str = ""
-    error_type: str = ""
-    traceback: str = ""
-    after: float | None = None
-    dependency: str | None = None
-    violations: list[dict[str, Any]] = field(default_factory=list)
+    run: Text
+    outcome: Text
+    code: Text = ""
+    message: Text = ""
+    error_type: Text = ""
+    traceback: Text = ""
+    after: Amount | None = None
+    dependency: Text | None = None
+    violations: Listed = field(default_factory=list)
     gave_up: bool = False
     """The handler had been told that its claim was gone; what it returned says nothing about the ticket."""
     last: bool = False
     """The worker is used up and must get no further order."""
     disturbed: bool = False
     """It had been asked for its stacks before it ended, which native code may have taken for the end of a wait."""
-    usage: list[float] = field(default_factory=list)
-    """Of the worker's life so far: user and system seconds, minor and major page faults."""
+    usage: Usage = field(default_factory=Usage)
+    """Of the worker's life so far."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class Grown(Record, frozen=True, kw_only=True, tag=9):
     """What a hunted worker has allocated and not given back in so many runs; said between two runs."""
 
-    runs: int
-    traced: int
+    runs: Count
+    traced: Count
     """Bytes, over all places that have grown."""
-    sites: list[dict[str, Any]]
+    sites: Listed
     """The places that have grown most: where, bytes, blocks."""
 
 
 # ---------------------------------------------------------------- supervisor and mold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preload:
+class Preload(Record, frozen=True, kw_only=True, tag=10):
     """What the mold is to load before it forks anybody."""
 
     handler: str
@@ -174,24 +185,21 @@ class Preload:
     """Where attachments lie that do not travel, as `gateway.depot` opens it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Record, frozen=True, kw_only=True, tag=11):
     """The mold has loaded the handler; `threads` above 1 means that forking it is a gamble."""
 
-    build: str
-    threads: int
+    build: Text
+    threads: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unloadable:
+class Unloadable(Record, frozen=True, kw_only=True, tag=12):
     """The handler could not be loaded."""
 
-    message: str
-    traceback: str
+    message: Text
+    traceback: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
+class Fork(Record, frozen=True, kw_only=True, tag=13):
     """Fork a worker; its ends of the pipe and the output pipe, and the file for its stacks, come with it."""
 
     worker: int
@@ -199,172 +207,105 @@ class Fork:
     """Have it trace its memory and tell every so many runs where that grows; 0: not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forked:
+class Forked(Record, frozen=True, kw_only=True, tag=14):
     """A worker was forked; its pidfd and its open `statm` come with the record."""
 
-    worker: int
-    pid: int
+    worker: Count
+    pid: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkFailed:
+class ForkFailed(Record, frozen=True, kw_only=True, tag=15):
     """The system refused another process."""
 
-    worker: int
-    message: str
+    worker: Count
+    message: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reaped:
+class Reaped(Record, frozen=True, kw_only=True, tag=16):
     """A worker has ended and was waited for."""
 
-    worker: int
-    status: int
+    worker: Count
+    status: Count
     """As `waitpid` gives it."""
-    peak_rss: int
+    peak_rss: Count
     """Bytes, from its resource usage; the peak of its life or of its last run, see `Ready`."""
-    usage: list[float] = field(default_factory=list)
-    """Of its life, the same four figures."""
+    usage: Usage = field(default_factory=Usage)
+    """Of its life."""
 
 
-Record = (
-    Order
-    | Lost
-    | Noted
-    | Ready
-    | Measured
-    | Progress
-    | Spend
-    | Finished
-    | Grown
-    | Preload
-    | Loaded
-    | Unloadable
-    | Fork
-    | Forked
-    | ForkFailed
-    | Reaped
-)
+# ---------------------------------------------------------------- who may say what
 
 
-def _json_types(annotation: Any) -> tuple[type[Any], ...]:
-    """Return what JSON makes of a field; a tuple, for `isinstance` takes many times as long over a union."""
-    union = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    plain = [get_origin(item) or item for item in union]
-    return (*plain, int) if float in plain else tuple(plain)  # JSON does not tell 1.0 from 1
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What one side of a pipe may say, and how many bytes one record of it may have."""
+
+    decoder: msgspec.msgpack.Decoder[Any]
+    limit: int
+
+    def read(self, content: bytes | bytearray | memoryview) -> Any:
+        """Return the record that `content` is; raises `Garbled`."""
+        try:
+            return self.decoder.decode(content)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: text that is no UTF-8
+            raise Garbled(f"what is no record: {error}") from error
 
 
-_TYPES: Final[dict[int, type[Any]]] = {
-    1: Order,
-    2: Lost,
-    3: Ready,
-    4: Measured,
-    5: Progress,
-    6: Spend,
-    7: Finished,
-    8: Preload,
-    9: Loaded,
-    10: Unloadable,
-    11: Fork,
-    12: Forked,
-    13: ForkFailed,
-    14: Reaped,
-    15: Noted,
-    16: Grown,
-}
-_OURS: Final = frozenset({Order, Lost, Noted, Preload, Fork})
-"""What the supervisor says; it is believed."""
-_CODES: Final = {record: code for code, record in _TYPES.items()}
-_HEADS: Final[dict[type[Any], dict[str, tuple[type[Any], ...]]]] = {
-    record: {item.name: _json_types(item.type) for item in fields(record) if item.name != "body"}
-    for record in _TYPES.values()
-}
-"""The fields that travel in the head, and what `isinstance` must say of them."""
+ORDERS: Final = Speech(msgspec.msgpack.Decoder(Order | TracedOrder | Lost | Noted), MAX_ORDER_BYTES)
+"""Supervisor to worker."""
+WORDS: Final = Speech(msgspec.msgpack.Decoder(Ready | Measured | Progress | Spend | Finished | Grown), MAX_WORD_BYTES)
+"""Worker to supervisor."""
+WISHES: Final = Speech(msgspec.msgpack.Decoder(Preload | Fork), MAX_WORD_BYTES)
+"""Supervisor to mold."""
+ANSWERS: Final = Speech(msgspec.msgpack.Decoder(Loaded | Unloadable | Forked | ForkFailed | Reaped), MAX_WORD_BYTES)
+"""Mold to supervisor."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Record) -> bytearray:
     """Return the bytes of one record; text that UTF-8 cannot hold is replaced, not refused."""
-    body = record.body if isinstance(record, Order) else b""
-    values = {name: getattr(record, name) for name in _HEADS[type(record)]}
+    framed = bytearray(_LENGTH.size)
     try:
-        head = orjson.dumps(values)
-    except orjson.JSONEncodeError:
-        head = orjson.dumps(_printable(values))
-    rest = _FRAME.size - _LENGTH_BYTES + len(head) + len(body)
-    return b"".join((_FRAME.pack(rest, _CODES[type(record)], len(head)), head, body))
+        _ENCODER.encode_into(record, framed, _LENGTH.size)
+    except UnicodeEncodeError:
+        _ENCODER.encode_into(_printable(record), framed, _LENGTH.size)
+    _LENGTH.pack_into(framed, 0, len(framed) - _LENGTH.size)
+    return framed
 
 
 class Decoder:
-    """Turns a byte stream, however it is cut, into its records.
+    """Turns a byte stream, however it is cut, into the records of one side's speech."""
 
-    `limit` bounds one record in bytes: a longer one raises `Garbled` as soon as its length is known.
-    """
-
-    def __init__(self, *, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, speech: Speech) -> None:
+        self._speech = speech
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Record]:
-        """Take more bytes and yield every record that is now whole; raises `Garbled`."""
+    def feed(self, data: bytes | bytearray) -> Iterator[Any]:
+        """Take more bytes and yield every record that is now whole.
+
+        Raises `Garbled`; for one that is too long as soon as its length is known.
+        """
         self._held += data
-        while len(self._held) >= _FRAME.size:
-            rest, code, head_bytes = _FRAME.unpack_from(self._held)
-            end = _LENGTH_BYTES + rest
-            if end > self._limit or rest < _FRAME.size - _LENGTH_BYTES + head_bytes:
-                raise Garbled(f"a record of {rest} bytes with a head of {head_bytes}")
+        while len(self._held) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._held)
+            end = _LENGTH.size + length
+            if end > self._speech.limit:
+                raise Garbled(f"a record of {length} bytes")
             if len(self._held) < end:
                 return
-            body_at = _FRAME.size + head_bytes
-            with memoryview(self._held) as view:
-                head, body = bytes(view[_FRAME.size : body_at]), bytes(view[body_at:end])
+            with memoryview(self._held)[_LENGTH.size : end] as content:
+                record = self._speech.read(content)
             del self._held[:end]
-            yield _record(code, head, body)
+            yield record
 
 
-def decode(data: bytes) -> Record:
+def decode(data: bytes | bytearray, speech: Speech) -> Any:
     """Return the one record in `data`, a whole message of a socket that keeps messages apart; raises `Garbled`."""
-    records = list(Decoder(limit=MAX_WORD_BYTES).feed(data))
+    records = list(Decoder(speech).feed(data))
     if len(records) != 1:
         raise Garbled(f"{len(records)} records in one message")
     return records[0]
-
-
-def _record(code: int, head: bytes, body: bytes) -> Record:
-    kind = _TYPES.get(code)
-    if kind is None:
-        raise Garbled(f"unknown record type {code}")
-    try:
-        values = orjson.loads(head)
-    except ValueError as error:
-        raise Garbled(f"a {kind.__name__} record that is not JSON: {error}") from error
-    expected = _HEADS[kind]
-    if not isinstance(values, dict) or values.keys() != expected.keys():
-        raise Garbled(f"a {kind.__name__} record with the wrong fields")
-    for name, value in values.items():
-        if not isinstance(value, expected[name]):
-            raise Garbled(f"a {kind.__name__} record whose {name} is a {type(value).__name__}")
-    if kind not in _OURS:
-        _check(values, kind.__name__, MAX_SAID_DEPTH)
-    if kind is Order:
-        values["body"] = body
-    return cast("Record", kind(**values))
-
-
-def _check(value: Any, where: str, depth: int) -> None:
-    """Raise `Garbled` for what no honest worker says; `value` is fresh from JSON, so of a few plain types."""
-    kind = type(value)
-    if kind is str:
-        if len(value) > MAX_SAID_CHARACTERS:
-            raise Garbled(f"a {where} record with a text of {len(value)} characters")
-    elif kind is int or kind is float:
-        if not 0 <= value <= MAX_NUMBER:
-            raise Garbled(f"a {where} record with the number {value}")
-    elif kind is list or kind is dict:
-        if len(value) > MAX_SAID_ITEMS or depth == 0:
-            raise Garbled(f"a {where} record that holds too much")
-        for item in value if kind is list else (*value, *value.values()):
-            _check(item, where, depth - 1)
 
 
 def _printable(value: Any) -> Any:
@@ -373,9 +314,9 @@ def _printable(value: Any) -> Any:
             return printable(value)
         case dict():
             return {printable(str(key)): _printable(item) for key, item in value.items()}
-        case list() | tuple():
+        case list():
             return [_printable(item) for item in value]
-        case bool() | int() | float() | None:
-            return value if not isinstance(value, int) or abs(value) < 2**63 else float(value)
+        case Record():
+            return structs.replace(value, **{name: _printable(item) for name, item in structs.asdict(value).items()})
         case _:
-            return printable(str(value))
+            return value

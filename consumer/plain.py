@@ -20,12 +20,13 @@ from typing import Any, Final, assert_never
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
-from consumer import amqp, records
+from consumer import records
 from consumer.claim import Discard, Quarantine, Reclaim, Run, claim
 from consumer.endings import vanished
 from consumer.policy import Policies
 from consumer.verdict import Decision, Ending, decide, end_at_claim, next_message
 from consumer.worker.runner import account
+from gateway.amqp import messages
 from gateway.contract import journal
 from gateway.contract.envelope import APP_ID, Envelope, Malformed, Spent, decode, encode, encode_malformed
 from gateway.contract.history import RunRecord
@@ -73,7 +74,7 @@ class Claims:
 
     def __post_init__(self) -> None:
         """Make the client read whatever somebody sends, or one odd byte would end every connection that it comes to."""
-        amqp.read_any_properties()
+        messages.read_any_properties()
 
     @property
     def queue(self) -> str:

@@ -65,6 +65,11 @@ class Policies:
         """Return the policy that applies to `kind`."""
         return self.by_kind.get(kind, self.default)
 
+    @property
+    def longest_run(self) -> float:
+        """The longest deadline of all kinds, in seconds."""
+        return max(policy.run_deadline for policy in (self.default, *self.by_kind.values()))
+
 
 _STATION_KEYS = frozenset({"owner", "review_within"})
 """Keys of a kind that only the station reads."""

@@ -10,12 +10,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 from consumer.briefing import HardLimits, briefing
+from consumer.census import Census
 from consumer.crew import Crew
-from consumer.evidence import MAX_ALONGSIDE, Death, Trial, conclude, hear, unstarted
+from consumer.evidence import Death, Trial, conclude, hear, unstarted
 from consumer.execution import ExecutorUnavailable, RunOrder, RunReport
 from consumer.fleet import Fleet
 from consumer.intentions import Assign, Cause, Disclaim, End, Intention
@@ -26,7 +26,6 @@ from consumer.spawn import Blueprint
 from consumer.spending import Keep
 from consumer.underway import UnderWay
 from consumer.upkeep import Upkeep
-from consumer.usage import Usage
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
 
@@ -133,6 +132,10 @@ class Pool:
         """Return the process ids of the workers that there are now."""
         return [leash.pid for leash in self._crew.leashes.values() if leash.pid]
 
+    def census(self) -> Census:
+        """Return the workers that there are now, and their memory."""
+        return self._crew.census()
+
     def on_growth(self, tell: Callable[[dict[str, Any]], None]) -> None:
         """Have a leak hunt's findings told to somebody, as they are in the log."""
         self._upkeep.tell = tell
@@ -191,8 +194,8 @@ class Pool:
                 pass  # it was over its limit already, and may have come to its end only because we asked
             case Finished() if trial is not None and record.outcome in _SPEAKABLE:
                 trial.finished = record
-                leash.used = Usage.unpacked(record.usage) or leash.used
-                leash.read_output()  # it was flushed before this was said, and after this it would be nobody's
+                leash.used = record.usage
+                leash.catch_up()  # it was flushed before this was said, and after this it would be nobody's
                 if record.outcome != Outcome.SUCCEEDED:
                     trial.look(leash.resident())
                 worn = self._upkeep.after_run(leash)
@@ -265,10 +268,9 @@ class Pool:
 
     def _assign(self, leash: Leash, entry: UnderWay) -> None:
         order, loop = entry.order, asyncio.get_running_loop()
-        if leash.is_over():  # in the middle of nothing, so whoever comes next must not pay for it
+        if leash.catch_up():  # it ended in the middle of nothing, so whoever comes next must not pay for it
             self._act(self._fleet.missed(leash.worker, order.run))
             return
-        leash.read_output()
         leash.output.forget()
         leash.runs += 1
         trial = Trial(
@@ -276,7 +278,7 @@ class Pool:
             build=leash.build,
             worker=leash.pid,
             started=time.time(),
-            begun=loop.time(),
+            begun=time.monotonic(),
             revoked_with=entry.revoked_with,
             used_before=leash.used,
             hard=self._hard,
@@ -297,17 +299,21 @@ class Pool:
         self._act(self._fleet.overdue(run, cause))
 
     def _look_at_memory(self) -> None:
-        """Kill what is over its ceiling now; what was over it and has come down again is no business of ours."""
-        self._look = None
+        """Kill what is over its ceiling now; what was over it and has come down again is no business of ours.
+
+        A run that has begun since the look before is left for the next one: most of those are over by then.
+        """
+        self._look, loop = None, asyncio.get_running_loop()
+        since = time.monotonic() - _MEMORY_INTERVAL
         for entry in list(self._by_worker.values()):
-            if entry.trial is None or entry.leash is None:
+            if entry.trial is None or entry.leash is None or entry.trial.begun > since:
                 continue
             now = entry.leash.footprint(entry.order.memory_limit)
             entry.trial.look(now)
             if now > entry.order.memory_limit:
                 self._overdue(entry.order.run, Cause.MEMORY)
         if self._by_worker:
-            self._look = asyncio.get_running_loop().call_later(_MEMORY_INTERVAL, self._look_at_memory)
+            self._look = loop.call_later(_MEMORY_INTERVAL, self._look_at_memory)
 
     def _end(self, end: End) -> None:
         entry = self._open.pop(end.run)
@@ -316,11 +322,10 @@ class Pool:
             report = unstarted(taken or Outcome.RELEASED, end.cause.value, now=time.time())
         else:
             del self._by_worker[entry.leash.worker]
-            others = islice(self._by_worker.values(), MAX_ALONGSIDE)
-            entry.trial.alongside = [f"{other.order.kind} {other.order.ticket}" for other in others]
+            others = self._by_worker.values()
+            entry.trial.alongside = (f"{other.order.kind} {other.order.ticket}" for other in others)
             entry.trial.stack = entry.leash.stack
-            now = asyncio.get_running_loop().time()
-            report = conclude(entry.trial, end.cause, entry.death, entry.leash.output.tail, now)
+            report = conclude(entry.trial, end.cause, entry.death, entry.leash.output.tail, time.monotonic())
         entry.end(report)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from consumer import judgement
 from consumer.claim import Reclaim
+from consumer.endings import was_spared
 from consumer.fence import Conflict, Fence, FenceUnavailable, Superseded
 from consumer.heart import Heart
 from consumer.judgement import wait_for
@@ -94,6 +95,8 @@ class Reclaiming:
         holder = Heart.name_of(known.holder)
         if known.holder == self._heart.life:  # it is we who lost the line, and we are here
             return Vanished(outcome=Outcome.OUTAGE, holder=holder, waited=waited)
+        if not was_spared(envelope) and self._fence.never_began(known.holder, envelope.ticket, envelope.stamp):
+            return Vanished(outcome=Outcome.RELEASED, holder=holder, waited=waited)
         pulse = await self._settlement.ask_fence(
             link, partial(self._fence.pulse, known.holder), patience=self._patience
         )

@@ -51,12 +51,14 @@ def of(
             "seconds": decision.record.seconds,
             "started_at": decision.record.started,
             "worker": decision.record.worker,
-            "code": decision.record.code,
-            "detail": decision.detail,
-            "delay": decision.delay,
-            "to_lane": decision.lane,
             **data,
         }
+        if decision.record.code:
+            facts["code"] = decision.record.code
+        if decision.detail:
+            facts["detail"] = decision.detail
+        if not decision.final:
+            facts |= {"delay": decision.delay, "to_lane": decision.lane}
         if (became := suspicion(envelope, decision)) is not None:
             facts["suspicion"] = became
         tell(_name(decision.outcome, decision.record), facts)

@@ -8,26 +8,25 @@ blocks even the acknowledgements of a connection that has published.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
-from aiormq.abc import AbstractChannel, DeliveredMessage
-from aiormq.exceptions import (
-    AMQPError,
-    ChannelInvalidStateError,
-    DeliveryError,
-    PublishError,
-)
-from pamqp.commands import Basic
+from aiormq.abc import AbstractChannel
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from pamqp.exceptions import PAMQPException
 from yarl import URL
 
-from consumer import amqp
 from consumer.declaring import declare, open_channel
+from consumer.outlet import Outlet
+from gateway.amqp import messages
+from gateway.amqp.fate import Fate
+from gateway.amqp.line import LineConnection
+from gateway.amqp.plain_receive_channel import PlainReceiveChannel
+from gateway.amqp.receive_channel import ReceiveChannel
 from gateway.contract.logs import event
 from gateway.contract.topology import Route, Topology
+from gateway.contract.values import value
 from gateway.contract.wire import Wire
 
 log = logging.getLogger("consumer.session")
@@ -36,7 +35,10 @@ HEARTBEAT_SECONDS: Final = 10
 """A half-open link is noticed after three of them."""
 CONNECT_SECONDS: Final = 10.0
 PREPARE_SECONDS: Final = 60.0
-_RENEW_AFTER_NACKS: Final = 3
+ANSWER_SECONDS: Final = 30.0
+"""For a question about consumers: a broker that is alive and has no answer serves nobody, and another may."""
+_REASON_SECONDS: Final = 1.0
+"""A connection that goes takes its channels along a moment before it says why."""
 BROKER_ERRORS: Final = (AMQPError, ChannelInvalidStateError, PAMQPException, OSError, TimeoutError)
 """All that the client raises when a link or channel is gone; RuntimeError itself is not among them on purpose."""
 
@@ -52,7 +54,7 @@ class SessionLost(Exception):
     """The session ended before the broker answered: whether it acted is unknown, so nothing may be acknowledged."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Delivery:
     """One hand-over by the broker; it dies with the session that brought it (P4)."""
 
@@ -69,12 +71,10 @@ class Session:
         self, consuming: AbstractConnection, publishing: AbstractConnection, *, confirm_deadline: float
     ) -> None:
         self._consuming, self._publishing = consuming, publishing
-        self._confirm_deadline = confirm_deadline
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._channels: list[aio_pika.abc.AbstractChannel] = []  # a channel object that is collected closes its channel
-        self._intake: AbstractChannel
-        self._out: AbstractChannel
-        self._nacks = 0
+        self._intake: ReceiveChannel | PlainReceiveChannel
+        self._outlet = Outlet(publishing, confirm_deadline=confirm_deadline, end=self.end)
         self.broker_version = ""
 
     @classmethod
@@ -86,7 +86,7 @@ class Session:
         Raises BrokerUnreachable or TopologyConflict.
         """
         failures: list[str] = []
-        amqp.read_any_properties()
+        messages.read_any_properties()
         for url in urls:
             try:
                 return await cls._open_at(url, topology, settle=settle, confirm_deadline=confirm_deadline)
@@ -126,28 +126,20 @@ class Session:
         """Declare the session over; whoever waits in it hears SessionLost."""
         if not self._lost.done():
             self._lost.set_result(reason)
+            self._outlet.abandon()
 
     async def consume(self, queue: str, prefetch: int, on_delivery: OnDelivery) -> str:
         """Start a consumer with its own prefetch; returns its tag. Raises SessionLost."""
 
-        async def hand_over(message: DeliveredMessage) -> None:
-            on_delivery(self._delivery(message))
+        def taken(wire: Wire, tag: int, redelivered: bool) -> None:  # noqa: FBT001  called a thousand times a second
+            on_delivery(Delivery(wire, tag, redelivered, self))
 
-        async def start() -> str:
-            await self._intake.basic_qos(prefetch_count=prefetch)
-            answer = await self._intake.basic_consume(queue, hand_over)
-            return str(answer.consumer_tag)
-
-        tag: str = await self.until(start())
-        return tag
+        consumer_tag: str = await self.until(_own(self._intake.consume(queue, prefetch, taken), ANSWER_SECONDS))
+        return consumer_tag
 
     async def cancel(self, consumer_tag: str) -> None:
         """End a consumer; what it was already handed stays with this session. Raises SessionLost."""
-
-        async def stop() -> None:
-            await self._intake.basic_cancel(consumer_tag)
-
-        await self.until(stop())
+        await self.until(_own(self._intake.cancel(consumer_tag), ANSWER_SECONDS))
 
     async def publish(self, route: Route, wire: Wire, *, mandatory: bool = True) -> None:
         """Publish one message and wait for the broker's word: routed, stored, confirmed. Raises SessionLost.
@@ -158,23 +150,22 @@ class Session:
         one declares what somebody deleted. While the broker is blocked by an alarm the wait goes on.
         """
         pause = 0.05
-        while True:
-            try:
-                await self.until(self._publish_once(route, wire, mandatory=mandatory))
-            except PublishError as error:
-                self.end(f"unroutable: {route.exchange} {route.key}")
-                raise SessionLost(f"unroutable: {route}") from error
-            except DeliveryError:
-                event(log, "publish.nacked", logging.WARNING, exchange=route.exchange, key=route.key)
-                self._nacks += 1
-                if self._nacks >= _RENEW_AFTER_NACKS:
-                    self._nacks = 0
-                    await self._renew_channel()
-                await self.until(asyncio.sleep(pause))
-                pause = min(pause * 2, 5.0)
-            else:
-                self._nacks = 0
+        while not self.is_lost:
+            fate = await self._outlet.send(wire, route)
+            if fate is Fate.CONFIRMED or (fate is Fate.UNROUTABLE and not mandatory):
                 return
+            if fate is Fate.UNENCODABLE:
+                raise ValueError(f"no frames can carry a message to {route}")
+            if fate is Fate.NACKED:
+                event(log, "publish.nacked", logging.WARNING, exchange=route.exchange, key=route.key)
+                await self.ends_within(pause)
+                pause = min(pause * 2, 5.0)
+            elif fate is Fate.CLOSED:
+                await self.ends_within(_REASON_SECONDS)
+                self.end("the publishing channel was closed")
+            else:
+                self.end(f"{fate}: {route.exchange} {route.key}")
+        raise SessionLost(self._lost.result())
 
     async def control_channel(self) -> AbstractChannel:
         """Open a channel for questions: no answer on it can break what consumes or publishes.
@@ -190,11 +181,13 @@ class Session:
         """Acknowledge on the channel that brought the delivery. Raises SessionLost. Called by the intake alone."""
         if delivery.session is not self or self.is_lost:
             raise SessionLost("the delivery's channel is gone")
-        await self.until(self._intake.basic_ack(delivery.tag, wait=False))
+        self._intake.ack(delivery.tag)
 
     async def close(self) -> None:
-        """End the session and both connections."""
-        self.end("closed")
+        """End the session and both connections; what was acknowledged before is acknowledged."""
+        if not self.is_lost:
+            self.end("closed")
+            await self._intake.flush()
         await asyncio.gather(_close(self._consuming), _close(self._publishing))
 
     async def _prepare(self, topology: Topology, settle: float) -> None:
@@ -204,58 +197,9 @@ class Session:
         if await declare(self._publishing, topology):
             event(log, "topology.declared", prefix=topology.prefix, settle=settle)
             await asyncio.sleep(settle)
-        intake = await open_channel(self._consuming)
-        intake.close_callbacks.add(self._on_closed)
-        self._channels.append(intake)
-        self._intake = await intake.get_underlay_channel()
-        self._intake.on_consumer_cancel_callbacks.add(self._on_cancelled)
-        self._out = await self._confirming_channel()
-
-    async def _confirming_channel(self) -> AbstractChannel:
-        channel = await open_channel(self._publishing, confirms=True, on_return_raises=True)
-        channel.close_callbacks.add(self._on_closed)
-        self._channels.append(channel)
-        return await channel.get_underlay_channel()
-
-    async def _renew_channel(self) -> None:
-        """Publish on a new channel: after a failover, an old one was seen to be nacked for ever.
-
-        The old one stays open, since others may wait for its confirms, and ends with the session.
-        """
-        self._out = await self.until(self._confirming_channel())
-
-    async def _publish_once(self, route: Route, wire: Wire, *, mandatory: bool) -> None:
-        confirm = asyncio.ensure_future(
-            self._out.basic_publish(
-                wire.body,
-                exchange=route.exchange,
-                routing_key=route.key,
-                properties=amqp.properties(wire),
-                mandatory=mandatory,
-            )
-        )
-        try:
-            while True:
-                done, _ = await asyncio.wait({confirm}, timeout=self._confirm_deadline)
-                if done:
-                    break
-                if not await self._is_blocked():
-                    self.end("no confirm in time")
-                    raise SessionLost("no confirm in time")
-                event(log, "broker.blocked", logging.WARNING, waiting="confirm")
-        finally:
-            confirm.cancel()
-        await confirm
-
-    async def _is_blocked(self) -> bool:
-        transport = self._publishing.transport
-        if transport is None:
-            return False
-        try:
-            await asyncio.wait_for(transport.connection.ready(), 0.01)
-        except TimeoutError:
-            return True
-        return False
+        way = ReceiveChannel if ReceiveChannel.suits(self._consuming) else PlainReceiveChannel
+        self._intake = await way.open(self._consuming, self.end)
+        await self._outlet.open()
 
     async def until(self, step: Awaitable[Any]) -> Any:
         """Await one step, at most as long as the session lives; raises SessionLost."""
@@ -269,28 +213,18 @@ class Session:
                 running.cancel()
         try:
             return running.result()
-        except (PublishError, DeliveryError):
-            raise
         except (*BROKER_ERRORS, asyncio.CancelledError) as error:
             self.end(f"{type(error).__name__}: {error}")
             raise SessionLost(str(error)) from error
 
-    def _delivery(self, message: DeliveredMessage) -> Delivery:
-        deliver = message.delivery
-        if not isinstance(deliver, Basic.Deliver) or deliver.delivery_tag is None:
-            raise TypeError("only basic.deliver brings deliveries")
-        wire = amqp.received(message.header.properties, message.body)
-        return Delivery(wire, deliver.delivery_tag, bool(deliver.redelivered), self)
-
     def _on_closed(self, _: Any, error: BaseException | None) -> None:
         self.end(f"{type(error).__name__}: {error}" if error else "closed")
 
-    def _on_cancelled(self, frame: Any) -> None:
-        self.end(f"the broker cancelled the consumer {frame.consumer_tag}")
-
 
 async def _connect(url: str) -> AbstractConnection:
-    return await aio_pika.connect(URL(url).update_query(heartbeat=HEARTBEAT_SECONDS), timeout=CONNECT_SECONDS)
+    return await aio_pika.connect(
+        URL(url).update_query(heartbeat=HEARTBEAT_SECONDS), timeout=CONNECT_SECONDS, connection_class=LineConnection
+    )
 
 
 async def _own(step: Awaitable[T], seconds: float) -> T:

@@ -21,6 +21,7 @@ from consumer.probe import Probe
 from consumer.storm import OnStorm, Rule
 from gateway.contract import knobs, rules
 from gateway.contract.envelope import MAX_SPENT, Spent
+from gateway.contract.event_loop import Wanted
 from gateway.contract.topology import Lane, Topology
 from gateway.depot import place_of, problem
 
@@ -66,6 +67,9 @@ class Settings(BaseSettings):
     prefix: str = Field("tickets", pattern=knobs.PREFIX_PATTERN, description="prefix of all exchanges and queues")
     delay_unit: Duration = Field(1.0, ge=0.001, le=60, description="shortest delay of the retry ladder, duration")
     queue_settle: Duration = Field(3.0, description="wait after declaring a new queue before it is trusted, duration")
+    event_loop: Wanted = Field(
+        "auto", description="auto: uvloop (the extra `fast`) where it is installed, else asyncio's own"
+    )
     handler: str = Field("", validate_default=True, description="package.module:function to run for each ticket")
     lane: Lane = Field(Lane.WORK, description="work or suspects (the isolation lane)")
     workers: int | None = Field(
@@ -95,7 +99,11 @@ class Settings(BaseSettings):
     backoff_cap: Duration = Field(3600.0, description="longest backoff, duration")
     breaker_items: int = Field(3, ge=1, description="different items that open a dependency's breaker")
     breaker_within: Duration = Field(60.0, gt=0, description="time within which they must say so, duration")
-    breaker_pause: Duration = Field(30.0, gt=0, description="first pause of an open breaker before its probe, duration")
+    breaker_pause: Duration = Field(
+        30.0,
+        gt=0,
+        description="first pause of an open breaker before its probe, or as little as a third of it, duration",
+    )
     breaker_pause_cap: Duration = Field(300.0, gt=0, description="longest pause between probes, duration")
     run_deadline: Duration = Field(300.0, gt=0, description="wall clock of one run, duration")
     heartbeat: Duration = Field(
@@ -146,7 +154,15 @@ class Settings(BaseSettings):
     )
     node: str = Field("127.0.0.1:0", description="address of health, readiness and metrics; port 0 picks a free one")
     node_name: str = Field("", description="name of this node in histories; default: host name and process id")
+    report_every: Duration = Field(
+        30.0, ge=1, le=3600, description="time between two words of a node about itself, for the desk, duration"
+    )
     log: str = Field("console", pattern="^(console|json)$", description="console or json")
+    log_runs: bool = Field(
+        default=False,
+        description="on: a line in the log also for each ordinary start and success, which are else summed up"
+        " once a minute",
+    )
     max_body_bytes: Size = Field(524288, description="preflight of items that came past the door: body, size")
     max_tokens: int = Field(128000, ge=1, description="the same: tokens")
     max_attachments: int = Field(10, ge=0, description="the same: attachments")
@@ -224,6 +240,11 @@ class Settings(BaseSettings):
         if self.workers is not None:
             return self.workers
         return 1 if self.lane is Lane.SUSPECTS else os.cpu_count() or 1
+
+    @property
+    def run_room(self) -> float:
+        """Seconds that the broker's patience leaves for what a delivery waits here and runs."""
+        return self.ack_timeout - self.lost_grace - _SETTLE_SECONDS
 
     @property
     def hard_limits(self) -> HardLimits | None:
@@ -307,9 +328,8 @@ def contradictions(settings: Settings) -> list[str]:
     except ValueError as error:
         found += str(error).splitlines()
     else:
-        kinds = settings.policies
-        longest = max(policy.run_deadline for policy in (kinds.default, *kinds.by_kind.values()))
-        if longest + settings.lost_grace + _SETTLE_SECONDS > settings.ack_timeout:
+        longest = settings.policies.longest_run
+        if longest > settings.run_room:
             found.append(
                 f"a run deadline of {longest:g} s is too near to the broker's acknowledgement timeout of"
                 f" {settings.ack_timeout:g} s: shorten it, or raise consumer_timeout there and LAZARETTO_ACK_TIMEOUT"

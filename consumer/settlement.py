@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from consumer import records
+from consumer.endings import is_stranger
 from consumer.fence import Conflict, Fence, FenceUnavailable, Superseded
 from consumer.link import Link
 from consumer.session import Delivery, SessionLost
@@ -52,6 +53,7 @@ class Settlement:
         *,
         patience: float | None = None,
         waited: float = 0.0,
+        digest: str = "",
         **data: Any,
     ) -> Decision | None:
         """Carry out a decision about one start; returns what was done, None when the delivery was a stale copy.
@@ -59,15 +61,15 @@ class Settlement:
         The first decision ever recorded for this start is the one carried out. `data` goes into the journal's record.
         A store that gives no answer is done without after `patience` seconds, None being for ever, for what has never
         started; and when the node `leaves`: what it would leave behind unsettled is charged as lost.
-        `waited` is how many seconds of the decision's delay have passed.
+        `waited` is how many seconds of the decision's delay have passed; `digest` is the envelope's, where it is known.
         Raises SessionLost: then nothing is acknowledged, and the redelivery finds the recorded decision.
         """
-        digest = digest_of(envelope)
+        told = digest or digest_of(envelope)
         recorded: Decision | Superseded | Conflict
         try:
             recorded = await self.ask_fence(
                 link,
-                lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=digest),
+                lambda: self._fence.decide(envelope.ticket, envelope.stamp, decision, digest=told),
                 unless=lambda: self.leaves,
                 patience=patience,
                 at_least_once=True,
@@ -78,14 +80,15 @@ class Settlement:
             await self.settle_stale(link, delivery, envelope, recorded)
             return None
         events = self._events(envelope, recorded, data)
-        message = encode(next_message(envelope, recorded))
         match recorded.verdict:
             case Verdict.ACK | Verdict.DISCARD:
                 await link.journal.write(*events)
             case Verdict.RETRY | Verdict.RELEASE:
                 route = self._topology.to_delay(recorded.lane, max(0.0, recorded.delay - waited))
+                message = encode(next_message(envelope, recorded))
                 await _both(link.session.publish(route, message), link.journal.write(*events))
             case Verdict.QUARANTINE:  # nobody may hear of it before it is there
+                message = encode(next_message(envelope, recorded))
                 await link.session.publish(self._topology.to_quarantine(envelope.kind), message)
                 await link.journal.write(*events)
         await link.intake.acknowledge(delivery)
@@ -175,9 +178,10 @@ class Settlement:
                 return answer
         raise SessionLost("the session ended before the fence answered")
 
-    def started(self, envelope: Envelope, **data: Any) -> Event:
-        """Return the event that a run began."""
-        return self._event(EventName.STARTED, envelope, {"lane": self._lane, **data})
+    def started(self, envelope: Envelope, *, at: float, **data: Any) -> Event:
+        """Return the event that a run began; `at` in Unix seconds."""
+        told = {"lane": self._lane, "examine": is_stranger(envelope), **data}
+        return records.record(EventName.STARTED, envelope, told, node=self._node, at=at)
 
     def _events(self, envelope: Envelope, decision: Decision, data: dict[str, Any]) -> list[Event]:
         return records.of(envelope, decision, node=self._node, lane=self._lane, at=time.time(), data=data)

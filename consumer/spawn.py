@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from consumer import memory
-from consumer.pipe import MAX_WORD_BYTES, STACK_SIGNAL, Fork, Preload, Record, decode, encode
+from consumer.pipe import ANSWERS, MAX_WORD_BYTES, STACK_SIGNAL, Fork, Preload, Record, decode, encode
 
 _BOOT: Final = (
     "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv[1]); "
@@ -160,7 +160,7 @@ class Mold:
             )
         except ConnectionResetError:
             return None
-        return (decode(data), descriptors) if data else None
+        return (decode(data, ANSWERS), descriptors) if data else None
 
     def leave(self) -> None:
         """Say that no more is wanted: the mold kills the workers that are left, reaps them and ends."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from gateway.contract.envelope import Spent
+from gateway.contract.envelope import UNSPENT, Spent
 from gateway.contract.logs import event
 
 _log: Final = logging.getLogger("consumer.spending")
@@ -26,7 +26,7 @@ class Spending:
         self._keep = keep
         self._acknowledge = acknowledge
         self._number = 0
-        self._total = Spent()
+        self._total = UNSPENT
         self._kept = 0
         self._keeping: asyncio.Task[None] | None = None
 

@@ -1,7 +1,7 @@
 """The fence's place in the store: its tables `starts` and `nodes`, and how they come to be.
 
-Owns the layout. A store that an earlier version has laid out gets the columns it lacks when it is opened; nothing is
-ever renamed or dropped.
+Owns the layout. A store that an earlier version has laid out gets the columns and indexes it lacks when it is opened;
+no column is ever renamed or dropped.
 """
 
 import sqlite3
@@ -35,6 +35,11 @@ _DURABLE: Final = {"synchronous_commit": "on"}
 _LAYING_OUT: Final = 0x1A2A_0001
 """Key of the lock that whoever lays out the tables holds."""
 
+_ENDED: Final = text("ended_at IS NOT NULL")
+"""Of what is under way no index is kept."""
+_GIVEN_UP: Final = ("starts_by_end",)
+"""Indexes of earlier versions, which cost upkeep and are asked for nothing any more."""
+
 metadata = MetaData()
 starts = Table(
     "starts",
@@ -55,7 +60,7 @@ starts = Table(
     ),
     Column("pardon", Integer, nullable=True, comment="the generation whose attempts an operator has given back"),
     Column("ended_at", Float, nullable=True, comment="Unix seconds at which the generation was closed"),
-    Index("starts_by_end", "ended_at"),
+    Index("starts_ended", "ended_at", sqlite_where=_ENDED, postgresql_where=_ENDED),
 )
 nodes = Table(
     "nodes",
@@ -70,7 +75,10 @@ nodes = Table(
 def engine_of(url: str) -> AsyncEngine:
     """Return an engine that nobody has connected with yet; raises ArgumentError or ModuleNotFoundError."""
     if make_url(url).get_backend_name() == "sqlite":
+        from gateway import one_hop  # noqa: PLC0415 - the driver is for who uses it
+
         engine = create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        one_hop.use(engine)
         event.listen(engine.sync_engine, "connect", prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_immediate)
         return engine
@@ -86,7 +94,7 @@ async def lay_out(connection: AsyncConnection) -> None:
         await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LAYING_OUT})"))
     await connection.run_sync(metadata.create_all)
     await connection.run_sync(_add_missing_columns)
-    await connection.run_sync(_add_missing_indexes)
+    await connection.run_sync(_renew_indexes)
 
 
 def _add_missing_columns(connection: Connection) -> None:
@@ -100,10 +108,12 @@ def _add_missing_columns(connection: Connection) -> None:
                 connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {unless_there}{wanted}"))
 
 
-def _add_missing_indexes(connection: Connection) -> None:
+def _renew_indexes(connection: Connection) -> None:
     for table in metadata.tables.values():
         for index in table.indexes:
             index.create(connection, checkfirst=True)
+    for name in _GIVEN_UP:
+        connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
     # What an earlier version closed has no end on record: it counts from now.
     undated = update(starts).where(starts.c.closed, starts.c.ended_at.is_(None))
     connection.execute(undated.values(ended_at=time.time()))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
+from consumer import rhythm
 from consumer.dependencies import BreakerView
 from consumer.execution import Executor
 from consumer.fence import Fence
@@ -21,14 +22,17 @@ from consumer.intake import Intake
 from consumer.journal import Journal
 from consumer.link import Link
 from consumer.policy import Policies
+from consumer.self_report import SelfReport, Situation
 from consumer.session import BrokerUnreachable, Delivery, Session, SessionLost
 from consumer.settings import Settings
 from consumer.settlement import Settlement
 from consumer.shelter import Shelter
+from consumer.traced import TracedRoads
 from consumer.watchdog import Watchdog
 from gateway.contract.journal import Event, EventName
 from gateway.contract.logs import event
 from gateway.contract.outcomes import Outcome
+from gateway.tracing import OFF, Traces
 
 log = logging.getLogger("consumer.supervisor")
 
@@ -54,7 +58,7 @@ _LOOK_SECONDS: Final = 0.5
 class Supervisor:
     """Runs one lane of one node until it is told to drain."""
 
-    def __init__(self, settings: Settings, executor: Executor, fence: Fence) -> None:
+    def __init__(self, settings: Settings, executor: Executor, fence: Fence, traces: Traces = OFF) -> None:
         self._settings = settings
         self._executor = executor
         self._heart = Heart(settings, fence)
@@ -75,12 +79,19 @@ class Supervisor:
             guard=self.guard,
             is_withdrawing=lambda: self._draining.is_set() or self._is_starved or self.guard.is_tripped,
             outage_window=self._outage_window,
+            roads=TracedRoads(traces, self._topology, settings.lane),
         )
         self._is_starved = False
         self._link: Link | None = None
         self._regained_at: float | None = None
         self._young = 0
         self._deliveries: set[asyncio.Task[None]] = set()
+        self._report = SelfReport(
+            settings,
+            executor,
+            look=lambda: Situation(obstacles=self.obstacles, under_way=self.under_way, waiting=self._watchdog.waiting),
+            link=lambda: self._link,
+        )
 
     @property
     def obstacles(self) -> list[str]:
@@ -129,8 +140,13 @@ class Supervisor:
         """Serve until drained; raises BrokerUnreachable or TopologyConflict when the first session cannot be opened."""
         await self.unless_draining(self._heart.beat())  # before anything can be licensed to this node
         rhythms = [
-            asyncio.create_task(self._heart.beat_on(), name="beat"),
-            asyncio.create_task(self._shelter.look_on(), name="storm-looks"),
+            asyncio.create_task(rhythm.keep(each), name=name)
+            for name, each in (
+                ("beat", self._heart.beat_on),
+                ("storm-looks", self._shelter.look_on),
+                ("roundup", self._handling.roundup.tell_on),
+                ("self-report", self._report.tell_on),
+            )
         ]
         try:
             session = await self.unless_draining(self._open_session())
@@ -140,10 +156,11 @@ class Supervisor:
                 lived = time.monotonic() - opened
                 session = None if self._draining.is_set() else await self._regain_session(lived)
         finally:
-            for rhythm in rhythms:
-                rhythm.cancel()
+            for kept in rhythms:
+                kept.cancel()
             await asyncio.gather(*rhythms, return_exceptions=True)
             await self._stop_runs()
+            self._handling.roundup.tell()
             await self._shelter.close()
 
     # One session
@@ -209,12 +226,16 @@ class Supervisor:
 
     async def _take_shelter(self, link: Link) -> None:
         """Claim nothing while the handler's build is to blame; what runs may finish, what has not started goes back."""
-        for run in list(self._handling.unstarted):
-            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
+        self._give_back_unstarted()
         await link.intake.pause()
         if await self._shelter.wait(link, self._handling.policies, under_way=self._deliveries):
             self.left_in_storm = True
             self.drain()
+
+    def _give_back_unstarted(self) -> None:
+        """Release what is here and has no worker yet: nothing of it may start any more."""
+        for run in list(self._handling.unstarted):
+            self._executor.revoke(run, outcome=Outcome.RELEASED, grace=0)
 
     async def _starved(self) -> None:
         """Return when no worker has been there for so long that what is taken would only wait here."""
@@ -298,9 +319,14 @@ class Supervisor:
         link = self._link
         if link is None or link.session is not delivery.session:
             return  # its session is over: the broker has it back already
-        task = asyncio.create_task(self._handling.handle(link, delivery), name=f"delivery-{delivery.tag}")
+        task = asyncio.create_task(self._attend(link, delivery), name=f"delivery-{delivery.tag}")
         self._deliveries.add(task)
-        task.add_done_callback(self._deliveries.discard)
+
+    async def _attend(self, link: Link, delivery: Delivery) -> None:
+        try:
+            await self._handling.handle(link, delivery)
+        finally:  # here, and not when the task is done: that would be one more call of the loop for every item
+            self._deliveries.discard(asyncio.current_task())
 
     # The end
 
@@ -311,6 +337,7 @@ class Supervisor:
         """
         grace = self._settings.drain_grace
         event(log, "drain.begun", under_way=len(self._handling.running), grace=grace)
+        self._give_back_unstarted()
         await link.intake.pause()
         notice = min(self._settings.lost_grace, grace / 2)
         await link.session.until(self._settled_within(grace - notice))
@@ -319,6 +346,7 @@ class Supervisor:
         await link.session.until(self._settled_within(notice))
         self._settlement.leaves = True
         await link.session.until(self._settled_within(_KILL_SECONDS))
+        self._report.say_goodbye(link)
         told = asyncio.ensure_future(link.journal.flush())
         await asyncio.wait({told}, timeout=_TELL_SECONDS)
         told.cancel()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from consumer import metrics
+from consumer.census import Turnover
 from consumer.evidence import Death, shown
 from consumer.intentions import RECYCLED, Cause, Parting
 from consumer.leash import Leash
@@ -34,6 +35,7 @@ class Upkeep:
         self._molds: dict[int, tuple[int, float]] = {}
         """Bytes that no file stood behind when a mold had loaded, and when that was, by its number."""
         self._has_warned = False
+        self._recycled_so_far = self._died_so_far = 0
         self.tell: Callable[[dict[str, Any]], None] = lambda _: None
         """Hears what a leak hunt finds."""
 
@@ -70,6 +72,8 @@ class Upkeep:
         """A worker has ended."""
         metrics.WORKER_EXITS.labels(why, _signal(death)).inc()
         wear = self._wears.pop(leash.worker, None)
+        if isinstance(why, Cause) and why is not Cause.STOPPED:
+            self._died_so_far += 1
         if wear is None:
             return
         metrics.WORKER_RUNS.observe(leash.runs)
@@ -78,7 +82,19 @@ class Upkeep:
         if why in RECYCLED:
             self._recycled(leash, wear, why)
 
+    def turnover(self) -> Turnover:
+        """Return how workers came and went so far, and what their growth suggests."""
+        growth = self._recycling.growth(self._wears.values())
+        return Turnover(
+            recycled=self._recycled_so_far,
+            died=self._died_so_far,
+            growth=growth,
+            suggested_runs=self._recycling.suggested_runs(growth),
+            shrunk=self._pace.shrunk,
+        )
+
     def _recycled(self, leash: Leash, wear: Wear, why: Cause | Parting) -> None:
+        self._recycled_so_far += 1
         growth = self._recycling.growth(self._wears.values())
         suggested = self._recycling.suggested_runs(growth)
         metrics.SUGGESTED_RUNS.set(suggested or 0)

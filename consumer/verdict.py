@@ -4,7 +4,7 @@ Pure: randomness and clocks come in as arguments. A decision is a value that can
 whoever finds it after a crash carries it out instead of deciding anew.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import orjson
@@ -16,11 +16,12 @@ from consumer.storm import STOPPED
 from gateway.contract.envelope import Admission, Envelope, Spent, supersede
 from gateway.contract.history import RunRecord
 from gateway.contract.journal import Verdict
-from gateway.contract.outcomes import CHARGED, CRASHES, Outcome, Reason
+from gateway.contract.outcomes import CHARGED, CRASHES, UNCHARGED, Outcome, Reason
 from gateway.contract.topology import Lane
+from gateway.contract.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a run, or the wait for one, ended: the facts a decision rests on."""
 
@@ -36,7 +37,7 @@ class Ending:
     admission: Admission | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What is done about one start, once and for all; the numbers are those of the next message."""
 
@@ -97,7 +98,7 @@ def decide(
     charged, crashed = outcome in CHARGED, outcome in CRASHES
     attempt = envelope.attempt + charged
     crashes = envelope.crashes + crashed
-    uncharged = outcome in {Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY}
+    uncharged = outcome in UNCHARGED
     waits = outcome is Outcome.DEPENDENCY
     ended_at = ending.record.started + ending.record.seconds
     plan: dict[str, Any] = {

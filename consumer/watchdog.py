@@ -67,6 +67,8 @@ class Watchdog:
         self._lane = lane
         self._patience = patience
         self._in_vain = 0
+        self.waiting: int | None = None
+        """Messages that were ready in the lane at the last look."""
         self.barks = False
         """True from the end of a silent session until something arrives or nothing waits any more."""
 
@@ -78,7 +80,7 @@ class Watchdog:
         try:
             while not await session.ends_within(pause):
                 depth = await sounding.depth(_LOOK_SECONDS)
-                waiting = None if depth is None else depth.ready
+                waiting = self.waiting = None if depth is None else depth.ready
                 if waiting is not None:
                     metrics.LANE_WAITING.labels(self._lane).set(waiting)
                 if intake.arrived or waiting == 0:

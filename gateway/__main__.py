@@ -10,24 +10,27 @@ gc.disable()  # looks for garbage among modules, which are here to stay, were a 
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy.engine import make_url
 
-from gateway import __version__, broker, event_loop, key_commands
+from gateway import __version__, key_commands, tracing
+from gateway.amqp import broker
 from gateway.app import AddressTaken, DoorFailed, serve
 from gateway.certificate import BadCertificate, Certificate
 from gateway.clients import Clients
-from gateway.contract import logs
+from gateway.contract import event_loop, logs
 from gateway.door import START_PATIENCE
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.membership import Membership
 from gateway.preflight.vocabulary import Vocabulary, VocabularyError
 from gateway.settings import DoorSettings, SettingsError, help_text, load
 from gateway.supervision import NoProcess, PortTaken, Supervisor
 
+gc.freeze()  # nor through them when something else is looked for, or at the end
 gc.enable()
 
 log = logging.getLogger("gateway")
@@ -60,9 +63,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = load(DoorSettings, **({} if chosen.workers is None else {"door_workers": chosen.workers}))
         loops = event_loop.factory(settings.event_loop)
+        tracing.are_wanted(os.environ)
     except SettingsError as error:
         return _complain(USAGE, *error.problems)
-    except event_loop.NotInstalled as error:
+    except (event_loop.NotInstalled, tracing.TracesUnavailable) as error:
         return _complain(USAGE, str(error))
     logs.configure(settings.log)
     try:
@@ -107,7 +111,7 @@ async def _serve(
         return _complain(CONFLICT, f"topology conflict: {error}")
     except broker.MessageTooLarge as error:
         return _complain(USAGE, f"LAZARETTO_MAX_BODY_BYTES: {error}")
-    except AddressTaken as error:
+    except (AddressTaken, tracing.TracesUnavailable) as error:
         return _complain(USAGE, str(error))
     except (BadKeyFile, BadCertificate) as error:
         return _complain(USAGE, *error.problems)
@@ -128,6 +132,7 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
                 value = make_url(value).render_as_string(hide_password=True)
         print(f"  {name} = {value}")
     print(f"vocabulary: {vocabulary.name}, {vocabulary.encoding.n_vocab} tokens")
+    print(f"traces: {'on' if tracing.are_wanted(os.environ) else 'off'}")
     try:
         print(f"keys: {_keys(settings)}")
     except (BadKeyFile, BadCertificate) as error:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from gateway.amqp.fate import Fate
 from gateway.contract.envelope import Envelope
 from gateway.deposits import Deposits
-from gateway.fate import Fate
 from gateway.metrics import Metrics
 from gateway.repetitions import NoStore, Repetitions
 from gateway.station.submissions import Claim, Claimed, Differs, InFlight, Recorded

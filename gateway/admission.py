@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
+from functools import cached_property
 
 from gateway.contract.kind_limits import KindLimits
 from gateway.contract.rules import DEFAULTS, SOFT, Mode, Rule, Stage, softer
+from gateway.contract.values import value
 
 __all__ = [
     "Admitted",
@@ -61,7 +63,7 @@ class Violation:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class TokenCount:
     """How many tokens a ticket's text has: a figure to show, and the bounds that decide.
 
@@ -94,7 +96,7 @@ class AttachmentFacts:
     fits: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known of one input so far; what was not measured yet is None or empty and breaks no limit.
 
@@ -113,9 +115,24 @@ class Facts:
     warnings: tuple[str, ...] = ()
     findings: tuple[Violation, ...] = ()
 
+    @property
+    def known_charset(self) -> str:
+        """The charset, where nothing else is known the one of all that is ordinary."""
+        return self.charset or "utf-8"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+    @property
+    def counted(self) -> int:
+        """How many tokens there are, as a figure to show."""
+        return 0 if self.tokens is None else self.tokens.tokens
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether that figure is the one tiktoken gives for the whole text."""
+        return self.tokens is not None and self.tokens.exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:  # without slots: what follows from it is asked for with every ticket, and worked out once
     """What the door lets in. Sizes in bytes of content (inflated), tokens of the configured vocabulary.
 
     `attachment_types` are media types, where `*` stands for any subtype or any type. `rules` has the modes that are not
@@ -133,11 +150,27 @@ class Limits:
     accept_detected: bool = False
     rules: Mapping[Rule, Mode] = field(default_factory=dict)
     kinds: Mapping[str, KindLimits] = field(default_factory=dict)
+    waived: frozenset[Rule] = field(init=False, repr=False, compare=False)
+    """Rules that refuse nothing."""
+
+    def __post_init__(self) -> None:
+        """Work out once what is asked for several times for each ticket."""
+        soft = (rule for rule in SOFT if self.mode(rule) is not Mode.ENFORCE)
+        object.__setattr__(self, "waived", frozenset(soft) if self.rules else _WAIVED_BY_DEFAULT)
 
     def of(self, kind: str | None) -> Limits:
         """The limits of one kind; while the kind is not known (None), the widest that any kind has."""
         if not self.kinds or (kind is not None and kind not in self.kinds):
             return self
+        if (known := self._by_kind.get(kind)) is None:
+            known = self._by_kind[kind] = self._made_for(kind)
+        return known
+
+    @cached_property
+    def _by_kind(self) -> dict[str | None, Limits]:
+        return {}
+
+    def _made_for(self, kind: str | None) -> Limits:
         mine = self.kinds.values() if kind is None else (self.kinds[kind],)
 
         def widest(general: int, own: Iterable[int | None]) -> int:
@@ -157,13 +190,6 @@ class Limits:
         """How strictly `rule` is taken."""
         return self.rules.get(rule, DEFAULTS[rule])
 
-    @property
-    def waived(self) -> frozenset[Rule]:
-        """Rules that refuse nothing."""
-        if not self.rules:
-            return _WAIVED_BY_DEFAULT
-        return frozenset(rule for rule in SOFT if self.mode(rule) is not Mode.ENFORCE)
-
     def softened(self, mode: Mode) -> Limits:
         """The same with every rule that may be softened in `mode`, for all kinds: what was let in can then be read."""
         kinds = {kind: replace(own, rules={}) for kind, own in self.kinds.items()}
@@ -178,7 +204,7 @@ class Limits:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Admitted:
     """Nothing that is enforced speaks against it.
 

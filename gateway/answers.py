@@ -9,10 +9,9 @@ import orjson
 from aiohttp import web
 
 from gateway.admission import AttachmentFacts
-from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import TicketState
-from gateway.errors import violation_document
 from gateway.preflight.examination import Passed
+from gateway.problem_document import violation_document
 from gateway.station.escalation_state import EscalationState
 from gateway.station.store import TicketStatus
 
@@ -38,21 +37,27 @@ def written(value: bytes, *, status: int) -> web.Response:
     return web.Response(body=value, status=status, headers={"Content-Type": "application/json"})
 
 
-def receipt(ticket: str | None, admission: Admission, received: float, passed: Passed) -> dict[str, Any]:
+def alive() -> web.Response:
+    """Return what says that a door is alive."""
+    return document({"alive": True})
+
+
+def receipt(ticket: str | None, received: float, passed: Passed) -> dict[str, Any]:
     """Return what a client gets for an admitted ticket, or (without an id) for one that would be."""
+    facts = passed.admission.facts
     checks: dict[str, Any] = {
-        "bytes": admission.bytes,
-        "charset": admission.charset,
-        "tokens": admission.tokens,
-        "exact": admission.exact,
-        "attachments": admission.attachments,
+        "bytes": facts.bytes,
+        "charset": facts.known_charset,
+        "tokens": facts.counted,
+        "exact": facts.is_exact,
+        "attachments": len(facts.attachments),
     }
-    if passed.admission.facts.attachments:
-        checks["files"] = [_file(facts) for facts in passed.admission.facts.attachments[:_MOST_FILES]]
-    if passed.admission.facts.charset_source:
-        checks["charset_source"] = passed.admission.facts.charset_source
-    if passed.admission.facts.warnings:
-        checks["warnings"] = list(passed.admission.facts.warnings)
+    if facts.attachments:
+        checks["files"] = [_file(one) for one in facts.attachments[:_MOST_FILES]]
+    if facts.charset_source:
+        checks["charset_source"] = facts.charset_source
+    if facts.warnings:
+        checks["warnings"] = list(facts.warnings)
     if passed.admission.marked:
         checks["marked"] = [rule.value for rule in passed.admission.marked]
     if passed.admission.observed:

@@ -6,6 +6,7 @@ Owns start and stop order. Knows neither what a route answers nor how a publish 
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -23,11 +24,14 @@ from gateway.door import Door
 from gateway.membership import Membership
 from gateway.open_connections import OpenConnections
 from gateway.ordinary import STRICT_TRANSPORT, OrdinaryTickets
+from gateway.preflight.allocation import give_back_what_is_large
 from gateway.preflight.vocabulary import Vocabulary
 from gateway.routes import Routes
 from gateway.serving import answer_always
 from gateway.setting_values import Address
 from gateway.settings import DoorSettings
+from gateway.traced_requests import traced, traced_take
+from gateway.tracing import Service, open_traces
 
 log = logging.getLogger("gateway.app")
 
@@ -56,7 +60,9 @@ def application(door: Door) -> web.Application:
         trusted=networks(door.settings.trusted_proxies),
         loopback=door.settings.door.is_loopback,
     )
-    app = web.Application(middlewares=[answer_always, known], client_max_size=door.limits.of(None).max_body_bytes)
+    app = web.Application(
+        middlewares=[*traced(door.traces), answer_always, known], client_max_size=door.limits.of(None).max_body_bytes
+    )
     app.add_routes(Routes(door).table())
     if door.certificate is not None:
         app.on_response_prepare.append(_insist_on_tls)
@@ -78,7 +84,8 @@ async def listening(door: Door, *, shutdown: float) -> AsyncIterator[tuple[Runne
     if most < door.settings.max_connections:
         logs.event(log, "connections_limited", logging.WARNING, most=most, hint="ulimit -n, LimitNOFILE")
     connections = OpenConnections(most, door.metrics, asyncio.get_running_loop().time)
-    runner = Runner(application(door), connections, OrdinaryTickets(door).take, shutdown_timeout=shutdown)
+    take = traced_take(OrdinaryTickets(door).take, door.traces)
+    runner = Runner(application(door), connections, take, shutdown_timeout=shutdown)
     await runner.setup()
     try:
         context = None if door.certificate is None else door.certificate.context
@@ -105,9 +112,11 @@ async def serve(
     2. What is under way is answered, late confirms are awaited, the journal gets its events.
     3. Shortly before the end of the grace nobody waits for the broker any longer: what is unconfirmed is a 503.
     4. Connections close; an upload that has not ended by then is cut off, and its client knows it was not accepted.
-    5. Background tasks, broker connections, store; what does not close in time is left to the operating system.
+    5. Background tasks, broker connections, store, the last spans; what does not close in time is left to the operating
+       system.
 
-    Raises BrokerUnreachable, TopologyConflict, MessageTooLarge, AddressTaken, DoorFailed, BadKeyFile, BadCertificate.
+    Raises BrokerUnreachable, TopologyConflict, MessageTooLarge, AddressTaken, DoorFailed, BadKeyFile, BadCertificate,
+    TracesUnavailable.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -116,7 +125,8 @@ async def serve(
     last = min(_LAST_SECONDS, settings.drain_grace / 2)
     shutdown = last / _SHUTDOWNS
     end: float | None = None
-    door = Door(settings, vocabulary, member)
+    traces = open_traces(Service.DOOR, f"{settings.node_name}/door-{os.getpid()}")
+    door = Door(settings, vocabulary, member, traces)
     loop.add_signal_handler(signal.SIGHUP, door.reloader.hang_up)
     try:
         version = await door.boot()
@@ -149,6 +159,7 @@ def _favour_the_loop() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG)
+    give_back_what_is_large()
 
 
 async def _until_stopped(door: Door, stop: asyncio.Event) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gateway.contract import envelope, journal
 from gateway.contract.history import MAX_BYTES
 from gateway.contract.ids import KIND_PATTERN, TICKET_ID_PATTERN
-from gateway.contract.journal import EventName, Verdict
+from gateway.contract.journal import OF_NODES, Condition, EventName, Verdict
 from gateway.contract.outcomes import Outcome, Reason
 from gateway.contract.topology import Lane
 from gateway.station.holding import AlertEvent
@@ -103,7 +103,7 @@ def _alert(about: str, data: Schema) -> Schema:
 
 
 def _event(name: EventName) -> Schema:
-    of_a_node = name in {EventName.BREAKER, EventName.STORM, EventName.LEAK}
+    of_a_node = name in OF_NODES
     stamp = {"type": "array", "prefixItems": [_COUNT, {"type": "integer", "minimum": 1}, _COUNT], "items": False}
     return _object(
         {
@@ -223,6 +223,41 @@ _DATA: Final[dict[EventName, tuple[Schema, Schema]]] = {
     EventName.BREAKER: ({"dependency": _TEXT, "state": _TEXT}, {}),
     EventName.STORM: ({"state": _TEXT}, {}),
     EventName.LEAK: ({}, {}),
+    EventName.NODE: (
+        {
+            "lane": {"enum": list(Lane)},
+            "state": {"enum": list(Condition)},
+            "every": {**_FIGURE, "description": "seconds within which it tells again, unless it is gone"},
+            "obstacles": {"type": "array", "items": _TEXT},
+            "waiting": {"type": ["integer", "null"], "minimum": 0, "description": "messages ready in its lane"},
+            "slots": _object({"busy": _COUNT, "free": _COUNT, "away": _COUNT}),
+            "memory": _object({"mold": _COUNT, "workers": _COUNT, "largest_worker": _COUNT}),
+            "workers": {
+                "type": "array",
+                "items": _object({"pid": _COUNT, "phase": _TEXT, "runs": _COUNT, "resident": _COUNT}),
+            },
+            "phases": {"type": "object", "additionalProperties": _COUNT},
+            "recycling": _object(
+                {
+                    "recycled": _COUNT,
+                    "died": _COUNT,
+                    "in_progress": _COUNT,
+                    "growth": {"type": ["number", "null"], "description": "bytes per run"},
+                    "suggested_runs": {"type": ["integer", "null"]},
+                    "shrunk": _TRUTH,
+                }
+            ),
+        },
+        {
+            "build": _TEXT,
+            "version": _TEXT,
+            "host": _TEXT,
+            "pid": _COUNT,
+            "mold_pid": _COUNT,
+            "started_at": _FIGURE,
+            "limits": _object({"memory": _COUNT, "recycle_rss": _COUNT, "recycle_runs": _COUNT}),
+        },
+    ),
 }
 _ANYWHERE: Final[Schema] = {"dedup_key": _TEXT, "link": {"type": "string", "format": "uri"}}
 _OF_AN_ITEM: Final[Schema] = {

@@ -12,7 +12,7 @@ Owns these problems' words, and never repeats what was presented.
 
 from typing import Final
 
-from gateway.errors import Problem
+from gateway.problem_document import Problem
 from gateway.quota import Exceeded
 
 _CHALLENGE: Final = 'Bearer realm="lazaretto"'

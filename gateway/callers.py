@@ -15,8 +15,8 @@ from gateway import caller_problems
 from gateway.client_address import Network, client_address
 from gateway.clients import Caller, Clients, Stranger
 from gateway.contract import logs
-from gateway.errors import Problem
 from gateway.metrics import Metrics
+from gateway.problem_document import Problem
 from gateway.serving import ADDRESS, CLIENT, REQUEST_ID, Handler, problem
 
 log = logging.getLogger("gateway.callers")

@@ -13,7 +13,8 @@ from typing import Final
 
 from gateway import api_key, key_file, key_ring
 from gateway.body import Hold
-from gateway.key_ring import ANONYMOUS, BadKeyFile, Key, KeyRing
+from gateway.key_lines import BadKeyFile
+from gateway.key_ring import ANONYMOUS, Key, KeyRing
 from gateway.quota import Allowance, Exceeded, Rate
 
 _SCHEME: Final = "bearer "

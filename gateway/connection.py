@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-from gateway import errors
+from gateway import errors, problem_document
 from gateway.body import DRAIN_BYTES, DRAIN_SECONDS
 from gateway.contract import logs
 from gateway.contract.ids import uuid7
@@ -311,7 +311,7 @@ class _Connection(RequestHandler):
             what = errors.headers_too_large()
         else:
             what = errors.bad_request("This is not a well-formed HTTP/1.1 request.", close=True)
-        answer = errors.response(what, request_id=request_id, instance="")
+        answer = problem_document.response(what, request_id=request_id, instance="")
         dress(answer, request_id)
         answer.force_close()
         return answer

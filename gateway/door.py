@@ -6,15 +6,18 @@ Owns the building of the parts, their background tasks and the order in which th
 import asyncio
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from gateway import broker, repetitions
+from gateway import repetitions
 from gateway.acceptance import Acceptance
+from gateway.amqp import broker
+from gateway.amqp.fate import Fate
 from gateway.certificate import Certificate
 from gateway.clients import Clients
 from gateway.contract import logs
 from gateway.deposits import Deposits
-from gateway.fate import Fate
 from gateway.membership import Membership, Presence
 from gateway.metrics import Metrics
 from gateway.passes import Passes
@@ -32,6 +35,8 @@ from gateway.settings import DoorSettings
 from gateway.states import States
 from gateway.station.submissions import CLOCKS_DIFFER
 from gateway.tickets import Tickets
+from gateway.traced_publisher import TracedPublisher
+from gateway.tracing import OFF, Traces
 from gateway.waits import Waits
 from gateway.watch import Obstacle, Watch
 
@@ -51,15 +56,23 @@ DRAINING: Final = "draining"
 class Door:
     """One door, from boot to drain."""
 
-    def __init__(self, settings: DoorSettings, vocabulary: Vocabulary, member: Membership | None = None) -> None:
+    def __init__(
+        self,
+        settings: DoorSettings,
+        vocabulary: Vocabulary,
+        member: Membership | None = None,
+        traces: Traces = OFF,
+    ) -> None:
         """`member` is for a process that is one of several of the same door."""
         name = self._name = f"lazaretto-door-{settings.node_name}-{os.getpid()}"
         self.settings = settings
         self.node = f"{settings.node_name}/door-{os.getpid()}"
         self.member = member
+        self.traces = traces
         self.metrics = Metrics()
         self.limits = settings.limits
-        self.examiner = Examiner(self.limits, vocabulary, seconds=EXAMINATION_SECONDS)
+        whole_check = self.metrics.tally(self.metrics.check_seconds.labels(rule="all"))
+        self.examiner = Examiner(self.limits, vocabulary, seconds=EXAMINATION_SECONDS, took=whole_check.observe)
         self.watch = Watch(
             settings.broker_url,
             settings.topology,
@@ -68,7 +81,8 @@ class Door:
             max_queued=settings.max_queued,
             metrics=self.metrics,
         )
-        self.publisher = Publisher(
+        publishing: Callable[..., Publisher] = partial(TracedPublisher, traces) if traces.is_on else Publisher
+        self.publisher = publishing(
             settings.broker_url,
             name=f"{name}-publish",
             metrics=self.metrics,
@@ -106,7 +120,7 @@ class Door:
             shared=settings.keys is not None,
         )
         self.acceptance = Acceptance(self.tickets, self.repetitions, self.deposits, self.metrics)
-        self.room = Room(settings.max_inflight_bytes, self.metrics.inflight_bytes)
+        self.room = Room(settings.max_inflight_bytes)
         self.clients = Clients(settings.keys, max_body_bytes=self.limits.of(None).max_body_bytes)
         self.certificate: Certificate | None = None
         parts: dict[str, Reloadable] = {"keys": self.clients}
@@ -180,7 +194,7 @@ class Door:
         """
         self.examiner.close()
         self.deposits.close()
-        ends = (self._stop_background, self.watch.close, self.states.close)
+        ends = (self._stop_background, self.watch.close, self.states.close, self.traces.close)
         endings = {asyncio.create_task(end(), name=end.__qualname__) for end in ends}
         left = until - asyncio.get_running_loop().time()
         _, unended = await asyncio.wait(endings, timeout=max(_LAST_CHANCE, left))
@@ -190,7 +204,11 @@ class Door:
         await asyncio.gather(*endings, return_exceptions=True)
 
     def _show(self) -> None:
+        """Set the figures that change too often to be set at each change."""
+        self.metrics.settle()
         self.metrics.inflight_publishes.set(self.publisher.inflight)
+        self.metrics.inflight_bytes.set(self.room.taken)
+        self.metrics.events_waiting.set(self.reporter.waiting)
 
     async def _stop_background(self) -> None:
         for task in self._background:

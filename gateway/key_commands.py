@@ -13,11 +13,12 @@ from typing import Final
 
 import orjson
 
-from gateway import api_key, key_file, key_ring
+from gateway import api_key, key_file, key_lines, key_ring
 from gateway.callback import Callback
 from gateway.contract import knobs
 from gateway.contract.ids import is_kind
-from gateway.key_ring import CLIENT_PATTERN, BadKeyFile, Key
+from gateway.key_lines import BadKeyFile
+from gateway.key_ring import CLIENT_PATTERN, Key
 from gateway.quota import Rate
 
 OK: Final = 0
@@ -121,7 +122,7 @@ def _list(chosen: argparse.Namespace, path: Path | None) -> None:
 def _revoke(chosen: argparse.Namespace, path: Path | None) -> None:
     name = chosen.id.removeprefix("lz_").partition("_")[0]
     with key_file.changing(_named(path), _holds_secrets) as lines:
-        left = [line for line in lines if not (key_ring.is_entry(line) and _has_id(line, name))]
+        left = [line for line in lines if not (key_lines.is_entry(line) and _has_id(line, name))]
         if len(left) == len(lines):
             raise Refused(f"no key {name} in {path}")
         lines[:] = left

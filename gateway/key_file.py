@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 
 _MAX_FILE: Final = 64 << 20
 _FRESH_MODE: Final = 0o644

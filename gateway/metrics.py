@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from gateway.tally import Tally
+
 MAX_KINDS: Final = 64
 """Kinds that get their own label value; clients choose them, so the rest share one."""
 OTHER_KIND: Final = "other"
@@ -116,6 +118,7 @@ class Metrics:
     )
     _kinds: set[str] = field(default_factory=set)
     _ends: dict[tuple[str, str], Counter] = field(default_factory=dict)
+    _tallies: dict[Histogram, Tally] = field(default_factory=dict)
 
     def kind(self, name: str | None) -> str:
         """Return the label value for a kind, bounded in number."""
@@ -133,8 +136,21 @@ class Metrics:
             found = self._ends[outcome, label] = self.requests.labels(outcome=outcome, kind=label)
         return found
 
+    def tally(self, histogram: Histogram) -> Tally:
+        """Return what stands before a histogram, or a child of one, that each request observes."""
+        found = self._tallies.get(histogram)
+        if found is None:
+            found = self._tallies[histogram] = Tally(histogram)
+        return found
+
+    def settle(self) -> None:
+        """Bring to account what tallies have kept; called at each beat of the door's pulse."""
+        for tally in self._tallies.values():
+            tally.settle()
+
     def exposition(self) -> bytes:
         """Return all figures, the process's own included, in Prometheus' text format."""
+        self.settle()
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)

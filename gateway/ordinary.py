@@ -17,14 +17,15 @@ import orjson
 from aiohttp import EMPTY_PAYLOAD, HttpVersion11, StreamReader, hdrs, web
 from aiohttp.http_parser import RawRequestMessage
 
-from gateway import answers, errors
+from gateway import answers, problem_document
+from gateway.amqp.fate import Ended, Fate
 from gateway.client_address import client_address, networks
 from gateway.clients import Caller
 from gateway.contract import logs
 from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId, uuid7
 from gateway.door import Door
-from gateway.fate import Fate
+from gateway.fresh import FreshTicket
 from gateway.preflight.examination import Passed
 from gateway.preflight.ticket import Submission
 from gateway.serving import EVERY_ANSWER, dress, log
@@ -45,7 +46,7 @@ class OrdinaryTickets:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._whole_check = door.metrics.check_seconds.labels(rule="all")
+        self._sizes = door.metrics.tally(door.metrics.body_bytes)
         self._head = _Head(secure=door.certificate is not None)
         self._trusted = networks(door.settings.trusted_proxies)
         self._max_bytes = door.limits.of(None).max_body_bytes
@@ -66,38 +67,64 @@ class OrdinaryTickets:
             return False
         if not caller.may_submit(passed.ticket.kind):
             return False
-        self._door.metrics.body_bytes.observe(len(body))
-        self._whole_check.observe(time.perf_counter() - started)
+        self._sizes.observe(len(body))
         received = time.time()
-        admission = admission_of(passed.admission, caller.client, received, None)
-        envelope = Envelope(
-            ticket=TicketId(uuid7()),
-            kind=passed.ticket.kind,
-            body=body,
-            content_type=content_type or "application/octet-stream",
-            submitted_at=received,
-            admission=admission,
-            traceparent=message.headers.get("traceparent"),
-            tracestate=message.headers.get("tracestate"),
-        )
-        document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
+        ticket = TicketId(uuid7())
+        document = orjson.dumps(answers.receipt(ticket, received, passed))
         place = self._door.room.enter()
         place.hold(len(body), whole=True)
 
         def told(fate: Fate) -> None:
             self._door.room.leave(place)
             if fate is Fate.CONFIRMED:
-                answer(self._accepted(passed, envelope.ticket, document))
+                answer(self._accepted(passed, ticket, document))
                 return
             who = {"client": caller.client, "address": self._address(peer(), message)}
             answer(self._not_accepted(passed, fate, **who, seconds=round(time.perf_counter() - started, 4)))
 
         try:
-            self._door.tickets.send(envelope, told)
+            self._send(ticket, passed, message, told, client=caller.client, body=body, received=received)
         except BaseException:
             self._door.room.leave(place)
             raise
         return True
+
+    def _send(
+        self,
+        ticket: TicketId,
+        passed: Passed,
+        message: RawRequestMessage,
+        told: Ended,
+        *,
+        client: str,
+        body: bytes,
+        received: float,
+    ) -> None:
+        content_type = message.headers.get(hdrs.CONTENT_TYPE) or "application/octet-stream"
+        traceparent, tracestate = message.headers.get("traceparent"), message.headers.get("tracestate")
+        if traceparent is None and tracestate is None and not passed.admission.rules:
+            fresh = FreshTicket.of(
+                passed.admission.facts,
+                ticket=ticket,
+                kind=passed.ticket.kind,
+                client=client,
+                content_type=content_type,
+                body=body,
+                received=received,
+            )
+            self._door.tickets.send_fresh(fresh, told)
+            return
+        envelope = Envelope(
+            ticket=ticket,
+            kind=passed.ticket.kind,
+            body=body,
+            content_type=content_type,
+            submitted_at=received,
+            admission=admission_of(passed.admission, client, received, None),
+            traceparent=traceparent,
+            tracestate=tracestate,
+        )
+        self._door.tickets.send(envelope, told)
 
     def _address(self, peer: str, message: RawRequestMessage) -> str:
         if not self._trusted:
@@ -140,7 +167,7 @@ class OrdinaryTickets:
     def _not_accepted(self, passed: Passed, fate: Fate, **told: Any) -> bytes:
         self._door.metrics.submission("unavailable", passed.ticket.kind).inc()
         request_id = uuid7()
-        answer = errors.response(closed(fate), request_id=request_id, instance=PATH)
+        answer = problem_document.response(closed(fate), request_id=request_id, instance=PATH)
         dress(answer, request_id)
         logs.event(
             log,

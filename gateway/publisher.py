@@ -16,12 +16,14 @@ from typing import Final
 
 from aio_pika.abc import AbstractConnection
 
-from gateway import broker
-from gateway.confirm_channel import ConfirmChannel
+from gateway.amqp import broker
+from gateway.amqp.confirm_channel import ConfirmChannel
+from gateway.amqp.fate import Ended, Fate
+from gateway.amqp.stencil import Message
+from gateway.bundles import Bundles
 from gateway.contract import logs
 from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
-from gateway.fate import Ended, Fate
 from gateway.metrics import Metrics
 
 log = logging.getLogger("gateway.publisher")
@@ -32,6 +34,8 @@ _PROBE_EVERY: Final = 1.0
 _STALLED_AFTER: Final = 1.5
 """Seconds without a single confirm, while one is due, after which the broker counts as blocked."""
 _BLOCK_POLL: Final = 0.1
+_LEAST_WAIT: Final = 0.005
+"""Seconds between two looks for publishes whose time is up."""
 
 
 class Purpose(StrEnum):
@@ -39,6 +43,9 @@ class Purpose(StrEnum):
 
     TICKETS = "tickets"
     JOURNAL = "journal"
+
+
+_Outgoing = tuple[Purpose, Message, Route, Ended]
 
 
 class Publisher:
@@ -58,6 +65,7 @@ class Publisher:
         self._urls = urls
         self._name = name
         self._metrics = metrics
+        self._confirm_seconds = metrics.tally(metrics.confirm_seconds)
         self._max_inflight = max_inflight
         self._max_inflight_bytes = max_inflight_bytes
         self._unroutable = unroutable
@@ -65,6 +73,9 @@ class Publisher:
         self._opened: tuple[ConfirmChannel, ...] = ()
         self._sending: set[_Sending] = set()
         """What waits for its confirm, also when nobody waits for it any more."""
+        self._bundles = Bundles[_Outgoing](self._send)
+        self._looks_at: asyncio.TimerHandle | None = None
+        self._looks_due = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
         self._sending_bytes = 0
@@ -105,7 +116,7 @@ class Publisher:
 
     def send(
         self,
-        wire: Wire,
+        wire: Message,
         route: Route,
         told: Ended,
         *,
@@ -122,14 +133,41 @@ class Publisher:
         if fate is not None:
             self._fail(fate, told)
             return
-        loop = asyncio.get_running_loop()
-        sending = _Sending(told, confirmed, size=len(wire.body), started=loop.time())
+        now = time.monotonic()
+        sending = _Sending(told, confirmed, size=len(wire.body), started=now, due=now + deadline)
         self._sending.add(sending)
         self._idle.clear()
         self._sending_bytes += sending.size
-        # Ends the wait alone: nothing is cancelled, for the message may be with the broker by now.
-        sending.patience = loop.call_later(deadline, self._tell, sending, Fate.TIMED_OUT)
-        self._channels[purpose].publish(wire, route, partial(self._ended, sending))
+        if self._looks_at is None or sending.due < self._looks_due:
+            self._look_again(sending.due, now)
+        self._bundles.put((purpose, wire, route, partial(self._ended, sending)))
+
+    def _send(self, bundle: Sequence[_Outgoing]) -> None:
+        for purpose, wire, route, ended in bundle:
+            channel = self._channels.get(purpose)
+            if channel is None:  # the connection was lost in this very moment
+                ended(Fate.CLOSED)
+            else:
+                channel.publish(wire, route, ended)
+
+    def _look_again(self, due: float, now: float) -> None:
+        """Look at that moment whose time is up: one timer for all, since hardly any is ever late."""
+        if self._looks_at is not None:
+            self._looks_at.cancel()
+        self._looks_due = due
+        wait = max(_LEAST_WAIT, due - now)
+        self._looks_at = asyncio.get_running_loop().call_later(wait, self._end_late_waits)
+
+    def _end_late_waits(self) -> None:
+        """End waits alone: nothing is cancelled, for a message may be with the broker by now."""
+        self._looks_at = None
+        now = time.monotonic()
+        for sending in tuple(self._sending):
+            if sending.due <= now:
+                self._tell(sending, Fate.TIMED_OUT)
+        waiting = [sending.due for sending in self._sending if sending.told is not None]
+        if waiting:
+            self._look_again(min(waiting), now)
 
     async def run(self) -> None:
         """Stay connected until cancelled: connect, serve until the first loss, start over."""
@@ -197,6 +235,7 @@ class Publisher:
 
     def _abandon(self) -> None:
         """End what still waits on a connection that is gone."""
+        self._bundles.go()
         for channel in self._opened:
             channel.abandon()
         self._opened = ()
@@ -239,9 +278,10 @@ class Publisher:
         """Take note of what became of a publish, whether or not somebody still waits for it."""
         self._sending.discard(sending)
         self._sending_bytes -= sending.size
+        self._bundles.ended()
         if fate is Fate.CONFIRMED:
             self._progress_at = time.monotonic()
-            self._metrics.confirm_seconds.observe(asyncio.get_running_loop().time() - sending.started)
+            self._confirm_seconds.observe(time.monotonic() - sending.started)
             sending.confirmed()
         elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
             self._unroutable()
@@ -253,8 +293,6 @@ class Publisher:
         told, sending.told = sending.told, None
         if told is None:
             return
-        if sending.patience is not None:
-            sending.patience.cancel()
         if fate is Fate.CONFIRMED:
             told(fate)
         else:
@@ -268,15 +306,15 @@ class Publisher:
 class _Sending:
     """One publish that waits for its confirm."""
 
-    __slots__ = ("confirmed", "patience", "size", "started", "told")
+    __slots__ = ("confirmed", "due", "size", "started", "told")
 
-    def __init__(self, told: Ended, confirmed: Callable[[], None], *, size: int, started: float) -> None:
+    def __init__(self, told: Ended, confirmed: Callable[[], None], *, size: int, started: float, due: float) -> None:
         self.told: Ended | None = told
         """Who waits for the fate; None once it was told."""
         self.confirmed = confirmed
         self.size = size
         self.started = started
-        self.patience: asyncio.TimerHandle | None = None
+        self.due = due
 
 
 def _tell(answer: asyncio.Future[Fate], fate: Fate) -> None:

@@ -91,34 +91,36 @@ class Recent:
     """What one process knows of the tickets that its door has accepted."""
 
     def __init__(self, shared: SharedMemory | None = None, place: int = 0) -> None:
-        self._own: OrderedDict[str, tuple[TicketStatus, str]] = OrderedDict()
+        self._own: OrderedDict[str, tuple[str, str | None, float, str]] = OrderedDict()
         self._shared = shared
         self._place = place
         self._written = 0
 
-    def remember(self, status: TicketStatus, digest: str) -> None:
-        """Take note of an accepted ticket; `digest` is of its contents."""
-        self._own[status.ticket] = (status, digest)
+    def remember(self, ticket: str, kind: str, client: str | None, digest: str, *, at: float) -> None:
+        """Take note of a ticket that was accepted at that moment (Unix seconds); `digest` is of its contents."""
+        self._own[ticket] = (kind, client, at, digest)
         if len(self._own) > MAX_REMEMBERED:
             self._own.popitem(last=False)
         if self._shared is not None:
-            record = orjson.dumps([status.ticket, status.kind, status.updated_at, status.client, digest])
-            self._shared.write(self._place, self._written, status.ticket, record)
+            record = orjson.dumps([ticket, kind, at, client, digest])
+            self._shared.write(self._place, self._written, ticket, record)
             self._written += 1
 
     def recall(self, ticket: str) -> tuple[TicketStatus, str] | None:
         """Return a ticket as it was accepted, and the digest of its contents; None where nobody here knows."""
         known = self._own.get(ticket)
-        if known is not None or self._shared is None:
-            return known
-        record = self._shared.find(ticket, b"[" + orjson.dumps(ticket) + b",")
-        if record is None:
-            return None
-        _, kind, at, client, digest = orjson.loads(record)
-        return accepted(ticket, kind, client, at=at), digest
+        if known is not None:
+            kind, client, at, digest = known
+        else:
+            beginning = b"[" + orjson.dumps(ticket) + b","
+            record = None if self._shared is None else self._shared.find(ticket, beginning)
+            if record is None:
+                return None
+            _, kind, at, client, digest = orjson.loads(record)
+        return _accepted(ticket, kind, client, at=at), digest
 
 
-def accepted(ticket: str, kind: str, client: str | None, *, at: float) -> TicketStatus:
+def _accepted(ticket: str, kind: str, client: str | None, *, at: float) -> TicketStatus:
     """Return the state of a ticket that nobody has begun with."""
     return TicketStatus(
         ticket=ticket,

@@ -10,7 +10,8 @@ Problem
 import math
 from typing import Final
 
-from gateway.errors import NOT_ACCEPTED, Problem
+from gateway.errors import NOT_ACCEPTED
+from gateway.problem_document import Problem
 
 _LONGEST_WAIT: Final = 5
 

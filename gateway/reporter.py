@@ -9,13 +9,13 @@ import logging
 from collections import deque
 from typing import Final
 
+from gateway.amqp.fate import Fate
 from gateway.contract import journal, logs
 from gateway.contract.envelope import APP_ID
 from gateway.contract.ids import uuid7
 from gateway.contract.journal import Event
 from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
-from gateway.fate import Fate
 from gateway.metrics import Metrics
 from gateway.publisher import Publisher, Purpose
 
@@ -36,19 +36,28 @@ class Reporter:
         self._route = topology.to_journal()
         self._deadline = deadline
         self._metrics = metrics
-        self._waiting: deque[Event] = deque()
-        self._batch: list[Event] = []
+        self._waiting: deque[bytes] = deque()
+        """Events as they are written: nothing of a request is kept for them."""
+        self._batch: list[bytes] = []
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def waiting(self) -> int:
+        """How many events are not confirmed yet."""
+        return len(self._waiting) + len(self._batch)
+
     def report(self, event: Event) -> None:
         """Take an event over; the oldest gives way when too many wait."""
+        self.report_written(journal.row_of(event))
+
+    def report_written(self, row: bytes) -> None:
+        """Do so with an event that is written already."""
         if len(self._waiting) >= MAX_WAITING:
             self._waiting.popleft()
             self._metrics.events_dropped.inc()
-        self._waiting.append(event)
-        self._metrics.events_waiting.set(len(self._waiting))
+        self._waiting.append(row)
         self._idle.clear()
         self._more.set()
 
@@ -65,7 +74,6 @@ class Reporter:
                     ]
                 if await self._publish(self._batch):
                     self._batch = []
-                    self._metrics.events_waiting.set(len(self._waiting))
                 else:
                     await asyncio.sleep(_RETRY)
             self._idle.set()
@@ -74,12 +82,12 @@ class Reporter:
         """Return when every event so far is confirmed."""
         await self._idle.wait()
 
-    async def _publish(self, events: list[Event]) -> bool:
+    async def _publish(self, rows: list[bytes]) -> bool:
         """Publish one batch; a batch that was stored in part is sent again whole, its events carry ids."""
-        for body in journal.encode(events):
+        for body in journal.batches(rows):
             wire = Wire(body=body, message_id=uuid7(), content_type="application/json", app_id=APP_ID)
             fate = await self._publisher.publish(wire, self._route, purpose=Purpose.JOURNAL, deadline=self._deadline)
             if fate is not Fate.CONFIRMED:
-                logs.event(log, "journal_waits", logging.WARNING, reason=fate, events=len(events))
+                logs.event(log, "journal_waits", logging.WARNING, reason=fate, events=len(rows))
                 return False
         return True

@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway import errors
-from gateway.errors import Problem
+from gateway.problem_document import Problem
 
 _KEY: Final = re.compile(r'"[\x20-\x21\x23-\x7e]{1,253}"|[\x21\x23-\x7e]{1,255}')
 """A string of RFC 8941 as the Idempotency-Key draft has it, or the bare key that most clients send."""

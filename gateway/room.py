@@ -9,8 +9,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import Gauge
-
 _UNFINISHED_SHARE: Final = 2
 """Bodies that are not whole may fill one part in this many of the room."""
 
@@ -18,11 +16,11 @@ _UNFINISHED_SHARE: Final = 2
 class Room:
     """The room for all requests of one door."""
 
-    def __init__(self, capacity: int, gauge: Gauge) -> None:
-        """`capacity` in bytes; `gauge` shows how many of them are taken."""
+    def __init__(self, capacity: int) -> None:
+        """`capacity` in bytes."""
         self._capacity = capacity
-        self._gauge = gauge
-        self._taken = 0
+        self.taken = 0
+        """Bytes that are held at this moment."""
         self._unfinished = 0
         self._empty = asyncio.Event()
         self._empty.set()
@@ -58,13 +56,12 @@ class Room:
         """Tell whether `more` bytes fit, which may or may not belong to a body whose end has not come."""
         if unfinished and self._unfinished + more > self._capacity // _UNFINISHED_SHARE:
             return False
-        return self._taken + more <= self._capacity
+        return self.taken + more <= self._capacity
 
     def change(self, held: int, *, unfinished: int) -> None:
         """Count bytes in, or out when negative."""
-        self._taken += held
+        self.taken += held
         self._unfinished += unfinished
-        self._gauge.set(self._taken)
 
     async def emptied(self) -> None:
         """Return when no request is inside."""
@@ -73,6 +70,8 @@ class Room:
 
 class Place:
     """What one request holds of the room."""
+
+    __slots__ = ("_room", "held", "inside", "unfinished")
 
     def __init__(self, room: Room) -> None:
         self._room = room

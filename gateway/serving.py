@@ -12,11 +12,12 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway import errors
+from gateway import errors, problem_document
 from gateway.body import DRAIN_SECONDS, answer_while_sending
 from gateway.contract import logs
 from gateway.contract.ids import uuid7
 from gateway.contract.text import clip
+from gateway.contract.trace_context import TraceContext
 
 log = logging.getLogger("gateway.http")
 
@@ -27,6 +28,8 @@ CLIENT: Final = web.RequestKey("client", str)
 """Whom a request is from; there once that is known."""
 ADDRESS: Final = web.RequestKey("address", str)
 """Where it came from, for people who read logs; empty where that cannot be told."""
+TRACE: Final = web.RequestKey("trace", TraceContext)
+"""What follows from a request belongs here, where the door has a tracer."""
 _MAX_INSTANCE: Final = 256
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds; what they answer is told where it comes about."""
@@ -87,9 +90,9 @@ async def answer_always(request: web.Request, handler: Handler) -> web.StreamRes
     return answer
 
 
-def problem(request: web.Request, what: errors.Problem) -> web.Response:
+def problem(request: web.Request, what: problem_document.Problem) -> web.Response:
     """Return a problem as the answer to `request`."""
-    return errors.response(what, request_id=request[REQUEST_ID], instance=clip(request.path, _MAX_INSTANCE))
+    return problem_document.response(what, request_id=request[REQUEST_ID], instance=clip(request.path, _MAX_INSTANCE))
 
 
 async def expect_later(request: web.Request) -> None:

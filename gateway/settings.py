@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSourc
 
 from gateway.alert_settings import AlertSettings
 from gateway.contract import knobs
+from gateway.contract.event_loop import Wanted
 from gateway.contract.topology import Topology
 from gateway.depot import place_of
 from gateway.limit_settings import LimitSettings
@@ -101,7 +102,7 @@ class DoorSettings(LimitSettings, _Shared):
 
     door: Listen = Field(default=Address("127.0.0.1", 8080), description="where the door listens")
     door_workers: int = Field(default=1, ge=1, le=64, description="processes that share the door's port")
-    event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
+    event_loop: Wanted = Field(
         default="auto", description="auto: uvloop (the extra `fast`) where it is installed, else asyncio's own"
     )
     node_name: str = Field(

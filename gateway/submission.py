@@ -3,7 +3,6 @@
 Owns the way from request to answer. Decides nothing: preflight admits or refuses, the publisher's fate accepts.
 """
 
-import hashlib
 import time
 from dataclasses import replace
 from typing import Final, assert_never
@@ -14,22 +13,24 @@ from aiohttp import web
 from gateway import answers, caller_problems, errors, repetition_problems, request_head
 from gateway.acceptance import ACCEPTED_STATUS, Accepted, NotAccepted, NotStored, StoreDown
 from gateway.admission import Admitted, Mode, Refused, Rule
+from gateway.amqp.fate import Fate
 from gateway.body import Body, NoRoom, read_body
 from gateway.callers import CALLER
 from gateway.clients import Meter
 from gateway.contract.envelope import Admission, Envelope
 from gateway.contract.ids import TicketId, idempotent_ticket_id, is_kind, uuid7
+from gateway.contract.trace_context import TraceContext
 from gateway.door import DRAINING, Door
-from gateway.errors import Problem
-from gateway.fate import Fate
 from gateway.metrics import Metrics
+from gateway.preflight.contents import digest_of
 from gateway.preflight.examination import Passed
 from gateway.preflight.offload import Busy
 from gateway.preflight.ticket import Submission, Ticket
 from gateway.preflight.tokens import OutOfTime
+from gateway.problem_document import Problem, violation_document
 from gateway.quota import Exceeded
 from gateway.refusals import Refusal
-from gateway.serving import ADDRESS, REQUEST_ID, invite, problem
+from gateway.serving import ADDRESS, REQUEST_ID, TRACE, invite, problem
 from gateway.states import StatusUnavailable
 from gateway.station.passes import Pass
 from gateway.station.submissions import Differs, InFlight
@@ -58,7 +59,7 @@ class Submissions:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._whole_check = door.metrics.check_seconds.labels(rule="all")
+        self._sizes = door.metrics.tally(door.metrics.body_bytes)
 
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Take a ticket in: 202 once the broker confirmed it."""
@@ -113,13 +114,11 @@ class Submissions:
                     assert_never(body)
 
     async def _judged(self, request: web.Request, body: Body, key: str | None, *, publish: bool) -> web.StreamResponse:
-        self._door.metrics.body_bytes.observe(len(body.content))
-        started = time.perf_counter()
+        self._sizes.observe(len(body.content))
         submission = Submission(
             body=body.content, content_type=request.headers.get("Content-Type"), kind=request_head.kind_beside(request)
         )
-        verdict = await self._door.examiner.examine(submission)
-        self._whole_check.observe(time.perf_counter() - started)
+        verdict = await self._door.examiner.examine(submission, client=request[CALLER].client)
         match verdict:
             case Passed():
                 return await self._passed(request, body.content, key, verdict, publish=publish)
@@ -139,7 +138,7 @@ class Submissions:
         if granted is None:
             return self._refuse(request, refusal, body=body, publish=publish)
         softened = self._door.limits.softened(Mode.OBSERVE)
-        match await self._door.examiner.examine(submission, softened):
+        match await self._door.examiner.examine(submission, softened, client=client):
             case Passed(ticket=Ticket(kind=kind)) as passed if kind == granted.kind:
                 return await self._passed(request, body, key, passed, publish=publish, granted=granted)
             case Busy() | OutOfTime():
@@ -171,11 +170,12 @@ class Submissions:
         admission = admission_of(passed.admission, caller.client, received, granted)
         if not publish:
             self._count("checked", ticket.kind)
-            return answers.document(answers.receipt(None, admission, received, passed))
+            return answers.document(answers.receipt(None, received, passed))
         is_new = ticket.id is None and key is None and granted is None
-        digest = None if is_new else _digest(ticket, caller.client)
+        digest = None if is_new else passed.contents or digest_of(ticket, caller.client)
         if digest is not None:
             admission = replace(admission, contents=digest)
+        trace = request.get(TRACE) or TraceContext.of(request.headers)
         envelope = Envelope(
             ticket=_ticket_id(ticket, caller.client, key, granted),
             kind=ticket.kind,
@@ -184,11 +184,11 @@ class Submissions:
             submitted_at=received,
             admission=admission,
             suspect=None if granted is None else ADMITTED_ANYWAY,
-            traceparent=request.headers.get("traceparent"),
-            tracestate=request.headers.get("tracestate"),
+            traceparent=trace.traceparent,
+            tracestate=trace.tracestate,
         )
         envelope, contents = await self._door.deposits.withdraw(envelope, ticket.attachments)
-        document = orjson.dumps(answers.receipt(envelope.ticket, admission, received, passed))
+        document = orjson.dumps(answers.receipt(envelope.ticket, received, passed))
         strict = key is not None or granted is not None
         outcome = await self._door.acceptance.accept(
             envelope, document, digest=digest, strict=strict, contents=contents
@@ -248,7 +248,7 @@ class Submissions:
                 kind=kind if kind is not None and is_kind(kind) else None,
                 said_kind=request_head.kind_beside(request),
                 status=what.status,
-                violations=[errors.violation_document(violation) for violation in refusal.violations],
+                violations=[violation_document(violation) for violation in refusal.violations],
                 stage=refusal.stage,
                 facts=refusal.facts,
                 content_type=request.headers.get("Content-Type"),
@@ -286,7 +286,7 @@ def measure(metrics: Metrics, admission: Admitted) -> None:
     for violation in admission.observed:
         metrics.refusals.labels(rule=violation.rule, mode=Mode.OBSERVE).inc()
     if admission.facts.tokens is not None:
-        metrics.tokens.observe(admission.facts.tokens.tokens)
+        metrics.tally(metrics.tokens).observe(admission.facts.tokens.tokens)
 
 
 def _has_left(request: web.Request, refusal: Refused) -> bool:
@@ -306,27 +306,14 @@ def _ticket_id(ticket: Ticket, client: str, key: str | None, granted: Pass | Non
     return TicketId(uuid7()) if key is None else idempotent_ticket_id(client, key)
 
 
-def _digest(ticket: Ticket, client: str) -> str:
-    """Return a digest of who says what, however it was wrapped: multipart boundaries change by themselves."""
-    attributes = orjson.dumps(ticket.attributes, option=orjson.OPT_SORT_KEYS)
-    parts: list[str | bytes] = [client, ticket.kind, ticket.subject or "", ticket.text, attributes]
-    for attachment in ticket.attachments:
-        parts += [attachment.name, attachment.content_type, attachment.content]
-    digest = hashlib.sha256()
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
-
-
 def admission_of(admitted: Admitted, client: str, now: float, granted: Pass | None) -> Admission:
     """Return what travels with a ticket of what was measured of it."""
     facts = admitted.facts
     return Admission(
         bytes=facts.bytes,
-        charset=facts.charset or "utf-8",
-        tokens=0 if facts.tokens is None else facts.tokens.tokens,
-        exact=facts.tokens is not None and facts.tokens.exact,
+        charset=facts.known_charset,
+        tokens=facts.counted,
+        exact=facts.is_exact,
         attachments=len(facts.attachments),
         client=client,
         admitted_at=now,

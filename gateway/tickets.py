@@ -5,18 +5,20 @@ Owns the order "confirmed, then accepted" and the memory of what this door has j
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
+from gateway.amqp.fate import Ended, Fate
+from gateway.amqp.stencil import Message
 from gateway.contract import envelope as envelopes
-from gateway.contract import logs
+from gateway.contract import journal, logs
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import Event, EventName
 from gateway.contract.topology import Lane, Topology
-from gateway.fate import Ended, Fate
+from gateway.fresh import FreshTicket
 from gateway.publisher import Publisher, Purpose
-from gateway.recent import Recent, accepted
+from gateway.recent import Recent
 from gateway.reporter import Reporter
 from gateway.states import States
 from gateway.station.store import TicketStatus
@@ -68,13 +70,20 @@ class Tickets:
 
     def send(self, envelope: Envelope, told: Ended) -> None:
         """Publish an admitted ticket with a new id, as `submit` does, and have its fate told."""
+        self._send(envelopes.encode(envelope), told, partial(self._record, envelope, ""))
+
+    def send_fresh(self, fresh: FreshTicket, told: Ended) -> None:
+        """Do so with an ordinary one."""
+        self._send(fresh.message, told, partial(self._record_fresh, fresh))
+
+    def _send(self, message: Message, told: Ended, confirmed: Callable[[], None]) -> None:
         self._publisher.send(
-            envelopes.encode(envelope),
+            message,
             self._routes[Lane.WORK],
             told,
             purpose=Purpose.TICKETS,
             deadline=self._deadline,
-            confirmed=partial(self._record, envelope, ""),
+            confirmed=confirmed,
         )
 
     async def status(self, ticket: str) -> TicketStatus | None:
@@ -103,7 +112,7 @@ class Tickets:
         now = time.time()
         facts = envelope.admission
         client = None if facts is None else facts.client
-        self._recent.remember(accepted(envelope.ticket, envelope.kind, client, at=now), digest)
+        self._recent.remember(envelope.ticket, envelope.kind, client, digest, at=now)
         self._reporter.report(
             Event(
                 event=EventName.ACCEPTED,
@@ -126,5 +135,24 @@ class Tickets:
                 },
             )
         )
-        # The journal has it; a line for each would cost as much as reading the ticket.
-        logs.event(log, "accepted", logging.DEBUG, ticket=envelope.ticket, kind=envelope.kind, bytes=len(envelope.body))
+        _log(envelope)
+
+    def _record_fresh(self, fresh: FreshTicket) -> None:
+        now = time.time()
+        self._recent.remember(fresh.ticket, fresh.kind, fresh.client, "", at=now)
+        data: dict[str, str | int | bool] = {
+            "client": fresh.client,
+            "bytes": len(fresh.body),
+            "charset": fresh.charset,
+            "tokens": fresh.tokens,
+            "exact": fresh.exact,
+            "attachments": 0,
+        }
+        row = journal.row_of_new(at=now, ticket=fresh.ticket, kind=fresh.kind, node=self._node, data=data)
+        self._reporter.report_written(row)
+        _log(fresh)
+
+
+def _log(ticket: Envelope | FreshTicket) -> None:
+    # The journal has it; a line for each would cost as much as reading the ticket.
+    logs.event(log, "accepted", logging.DEBUG, ticket=ticket.ticket, kind=ticket.kind, bytes=len(ticket.body))

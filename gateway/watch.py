@@ -16,7 +16,7 @@ from typing import Final
 from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from gateway import broker
+from gateway.amqp import broker
 from gateway.contract import logs
 from gateway.contract.topology import Lane, Topology
 from gateway.metrics import Metrics

@@ -23,6 +23,29 @@ settings.load_profile("lazaretto")
 # A shell that starts this in its background has it ignore SIGINT, and every program under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Programs under test are started many hundred times: where this is set, each of them would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+_LONGEST_FIRST = ("faults", "benchmarks", "acceptance", "browser", "integration")
+"""Folders whose files take minutes. One that is begun last is waited for by everybody else."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Three for two cores: much of what a test of programs does is waiting, and many a wait has a deadline."""
+    return 3 * len(os.sched_getaffinity(0)) // 2 or 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest files first where several processes share them; one by one the quick tests stay in front."""
+
+    def turn(item: pytest.Item) -> int:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+    if hasattr(config, "workerinput"):
+        items.sort(key=turn)
+
 
 def need_rabbitmq() -> None:
     """Skip at a desk, fail under CI: a suite without its broker has proven nothing."""

@@ -9,7 +9,8 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
 
-from benchmarks.peers.registry import Peer
+from benchmarks.peers import on_redis
+from benchmarks.peers.registry import BULLMQ, Peer
 from benchmarks.programs import ROOT
 
 VENV: Final = ROOT / ".venv" / "peers"
@@ -50,6 +51,11 @@ def why_unusable(venv: Path = VENV, wanted: Mapping[str, str] | None = None) -> 
 
 
 def runnable(chosen: Chosen, venv: Path = VENV) -> tuple[Chosen, str | None]:
-    """Return `chosen`, or the same benchmarks with no peers and why none can run."""
+    """Return those of `chosen` that can run, and why others cannot."""
     why = why_unusable(venv) if any(chosen.values()) else None
-    return (dict.fromkeys(chosen, ()), why) if why else (chosen, None)
+    if why:
+        return dict.fromkeys(chosen, ()), why
+    without = on_redis.why_missing() if any(BULLMQ in peers for peers in chosen.values()) else None
+    if without:
+        chosen = {name: tuple(peer for peer in peers if peer != BULLMQ) for name, peers in chosen.items()}
+    return chosen, without

@@ -55,11 +55,13 @@ _FASTSTREAM: Final = Peer(
 )
 CONSUMERS: Final = (*_CELERY, _dramatiq(1), _taskiq(1), _FASTSTREAM)
 """At their cheapest, an item."""
+BULLMQ: Final = Peer(name="bullmq", module="benchmarks.peers.on_redis", command=())
+"""Has another broker and another language, so that module does for it what `running` does for the others."""
 STORMED: Final = tuple(
     replace(peer, env={**peer.env, "PEER_TASK": "work"}) for peer in (*_CELERY, _dramatiq(2), _taskiq(2), _FASTSTREAM)
 )
 """With two worker processes, where they have such; items that work, or kill."""
-PEERS: Final[Mapping[str, tuple[Peer, ...]]] = {"admission": DOORS, "consume": CONSUMERS, "storm": STORMED}
+PEERS: Final[Mapping[str, tuple[Peer, ...]]] = {"admission": DOORS, "consume": (*CONSUMERS, BULLMQ), "storm": STORMED}
 """By the benchmark that measures beside them."""
 
 

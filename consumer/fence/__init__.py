@@ -8,13 +8,14 @@ What a run spends is recorded with its start, and is in the decision about that 
 Every answer is durable when it is given. All requests of one moment share one transaction.
 
 `answers` has the values and the seam, `entry` the rules, `store_fence` the batches, `on_sqlite` and `on_postgresql` one
-transaction each.
+transaction each, `slate` which of the licensed starts have begun.
 """
 
 from consumer.fence.answers import (
     Answered,
     Conflict,
     Fence,
+    FenceRefuses,
     FenceUnavailable,
     Licensed,
     Open,
@@ -30,6 +31,7 @@ __all__ = [
     "Answered",
     "Conflict",
     "Fence",
+    "FenceRefuses",
     "FenceUnavailable",
     "Licensed",
     "Open",

@@ -62,10 +62,15 @@ class FenceUnavailable(Exception):
     """The store gave no answer; nothing may start or be settled until it does."""
 
 
+class FenceRefuses(Exception):
+    """The store cannot hold what is to be recorded of one ticket; asking again is in vain."""
+
+
 class Fence(Protocol):
     """Licenses starts; two implementations: the store, and none (`LAZARETTO_FENCE=off`).
 
-    Every method but `close` raises FenceUnavailable. A holder is one life of a node, not its name.
+    Every coroutine but `close` raises FenceUnavailable, and where it is about a ticket FenceRefuses. A holder is one
+    life of a node, not its name.
     """
 
     async def license(
@@ -93,8 +98,18 @@ class Fence(Protocol):
     async def spent(self, ticket: str, stamp: Stamp, /) -> Spent:
         """Return what one start is known to have spent."""
 
+    @property
+    def tells_begun(self) -> bool:
+        """Tell whether it could be seen, were this node to die now, which of its licensed starts have begun."""
+
+    def begin(self, ticket: str, stamp: Stamp, /) -> None:
+        """Note that a licensed start begins, before anybody who runs it hears of it."""
+
+    def never_began(self, holder: str, ticket: str, stamp: Stamp, /) -> bool:
+        """Tell whether a start is known not to have begun, and never to begin; False where nobody can know."""
+
     async def beat(self, node: str, lane: str, pulse: Pulse, /) -> None:
-        """Record that a node is alive."""
+        """Record that a node is alive; one that is to be licensed anything has beaten before."""
 
     async def pulse(self, node: str, /) -> Pulse | None:
         """Return a node's last sign of life, None where there is none."""
@@ -135,6 +150,15 @@ class Open:
     async def spent(self, _ticket: str, _stamp: Stamp, /) -> Spent:
         """Know nothing."""
         return Spent()
+
+    tells_begun = False
+
+    def begin(self, _ticket: str, _stamp: Stamp, /) -> None:
+        """Note nothing."""
+
+    def never_began(self, _holder: str, _ticket: str, _stamp: Stamp, /) -> bool:
+        """Know nothing."""
+        return False
 
     async def beat(self, node: str, lane: str, pulse: Pulse, /) -> None:
         """Record nothing."""

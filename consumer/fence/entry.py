@@ -4,9 +4,9 @@ Pure. A rule sees one ticket's entry as it is inside a transaction; whoever call
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from consumer import verdict
 from consumer.fence.answers import Answered, Conflict, Licensed, Pardoned, Recollection, Superseded
@@ -18,76 +18,53 @@ _MARK_BYTES: Final = 8
 _TOKEN_BYTES: Final = 36
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One row of `starts`: the last start of a ticket. The columns' comments tell what the fields mean."""
+class Entry(NamedTuple):
+    """One row of `starts`: the last start of a ticket. The columns' comments tell what the fields mean.
+
+    A tuple, since it goes to the driver as it is: by name, a row cost as much as its rule.
+    """
 
     ticket: str
     generation: int
     attempt: int
     interruptions: int
-    holder: str
-    started_at: float
-    decision: str | None
-    closed: bool
-    digest: str
-    spent_tokens: int
-    spent_usd: float
-    token: str
-    pardon: int | None
-    ended_at: float | None
+    holder: str = ""
+    started_at: float = 0.0
+    decision: str | None = None
+    closed: bool = False
+    digest: str = ""
+    spent_tokens: int = 0
+    spent_usd: float = 0.0
+    token: str = ""
+    pardon: int | None = None
+    ended_at: float | None = None
 
     @property
     def stamp(self) -> Stamp:
         """The name of the start."""
         return Stamp(generation=self.generation, attempt=self.attempt, interruptions=self.interruptions)
 
+    def is_of(self, stamp: Stamp) -> bool:
+        """Tell whether it is this start."""
+        return (
+            self.attempt == stamp.attempt
+            and self.interruptions == stamp.interruptions
+            and self.generation == stamp.generation
+        )
+
     @property
     def spent(self) -> Spent:
         """What this start alone has spent so far."""
         return Spent(tokens=self.spent_tokens, usd=self.spent_usd)
 
-    @classmethod
-    def started(
-        cls, ticket: str, stamp: Stamp, digest: str, *, holder: str = "", started_at: float = 0.0, token: str = ""
-    ) -> "Entry":
-        """Return the entry of a start of which nothing else is known yet."""
-        return cls(
-            ticket=ticket,
-            generation=stamp.generation,
-            attempt=stamp.attempt,
-            interruptions=stamp.interruptions,
-            holder=holder,
-            started_at=started_at,
-            decision=None,
-            closed=False,
-            digest=digest,
-            spent_tokens=0,
-            spent_usd=0.0,
-            token=token,
-            pardon=None,
-            ended_at=None,
-        )
 
-    @classmethod
-    def from_row(cls, row: Iterable[Any]) -> "Entry":
-        """Read a row whose columns are in the order of `COLUMNS`; SQLite's truth is a number."""
-        values = dict(zip(COLUMNS, row, strict=True))
-        return cls(**{**values, "closed": bool(values["closed"])})
-
-    def row(self) -> dict[str, Any]:
-        """Return the entry by column."""
-        return {name: getattr(self, name) for name in COLUMNS}
-
-
-COLUMNS = tuple(field.name for field in fields(Entry))
+COLUMNS: Final = Entry._fields
 
 Rule = Callable[[Entry | None], tuple[Any, Entry | None]]
 """From the entry on record to an answer, and the entry to write, None where nothing changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """One rule about one ticket."""
 
     ticket: str
@@ -117,18 +94,18 @@ def license_start(ticket: str, stamp: Stamp, *, holder: str, now: float, digest:
     """Return the rule that licenses a start when its stamp is greater than the last one on record."""
 
     def rule(entry: Entry | None) -> tuple[Answered, Entry | None]:
-        new = Entry.started(ticket, stamp, digest, holder=holder, started_at=now, token=token)
-        if entry is None:
-            return Licensed(), new
-        stale = _stale(entry, stamp, digest)
-        if stale is not None:
-            return stale, None
-        if entry.stamp == stamp:
-            asked_again = token != "" and entry.token == token and entry.decision is None
-            return (Licensed() if asked_again else Superseded(f"start {stamp} is on record")), None
-        if entry.pardon == stamp.generation == entry.generation:
-            return Pardoned(), None
-        return Licensed(), replace(new, pardon=entry.pardon)
+        pardon = None
+        if entry is not None:
+            stale = _stale(entry, stamp, digest)
+            if stale is not None:
+                return stale, None
+            if entry.is_of(stamp):
+                asked_again = token != "" and entry.token == token and entry.decision is None
+                return (Licensed() if asked_again else Superseded(f"start {stamp} is on record")), None
+            pardon = entry.pardon
+            if pardon == stamp.generation == entry.generation:
+                return Pardoned(), None
+        return Licensed(), _started(ticket, stamp, digest, holder=holder, started_at=now, token=token, pardon=pardon)
 
     return rule
 
@@ -141,23 +118,22 @@ def decide_start(ticket: str, stamp: Stamp, decision: Decision, *, digest: str, 
     written = verdict.write(decision)  # here, where it fails alone; and out of the transaction
 
     def rule(entry: Entry | None) -> tuple[Decision | Superseded | Conflict, Entry | None]:
-        same = Entry.started(ticket, stamp, digest)
+        mine = entry
         if entry is not None:
             stale = _stale(entry, stamp, digest)
             if stale is not None:
                 return stale, None
-            if entry.stamp == stamp:
-                if entry.decision is not None:
-                    return verdict.read(entry.decision), None
-                same = entry
-            else:
-                same = replace(same, pardon=entry.pardon)
-        spent = most(decision.spent, same.spent)
-        whole = decision if spent == decision.spent else replace(decision, spent=spent)
-        if same.pardon == stamp.generation:
+        if mine is None or not mine.is_of(stamp):
+            mine = _started(ticket, stamp, digest, pardon=None if entry is None else entry.pardon)
+        elif mine.decision is not None:
+            return verdict.read(mine.decision), None
+        spent = decision.spent
+        if mine.spent_tokens or mine.spent_usd:
+            spent = most(spent, mine.spent)
+        whole = decision if spent is decision.spent else replace(decision, spent=spent)
+        if mine.pardon == stamp.generation:
             whole = verdict.excused(whole)
-        return whole, replace(
-            same,
+        return whole, mine._replace(
             decision=written if whole is decision else verdict.write(whole),
             closed=whole.closes,
             ended_at=now if whole.closes else None,
@@ -195,7 +171,7 @@ def recall_start(stamp: Stamp, *, digest: str, message: str = "") -> Rule:
         stale = _stale(entry, stamp, digest)
         if stale is not None:
             return stale, None
-        if entry.stamp != stamp:
+        if not entry.is_of(stamp):
             return Recollection(), None
         decided = None if entry.decision is None else verdict.read(entry.decision)
         mark, dot, _ = entry.token.partition(".")  # no dot: of an earlier version, which knew no marks
@@ -210,10 +186,10 @@ def record_spend(stamp: Stamp, spent: Spent) -> Rule:
     """Return the rule that records what a start has spent so far, told in any order."""
 
     def rule(entry: Entry | None) -> tuple[bool, Entry | None]:
-        if entry is None or entry.stamp != stamp or entry.decision is not None:
+        if entry is None or not entry.is_of(stamp) or entry.decision is not None:
             return False, None
         total = most(entry.spent, spent)
-        return True, replace(entry, spent_tokens=total.tokens, spent_usd=total.usd)
+        return True, entry._replace(spent_tokens=total.tokens, spent_usd=total.usd)
 
     return rule
 
@@ -222,7 +198,7 @@ def recall_spend(stamp: Stamp) -> Rule:
     """Return the rule that tells what a start has spent."""
 
     def rule(entry: Entry | None) -> tuple[Spent, None]:
-        return (Spent() if entry is None or entry.stamp != stamp else entry.spent), None
+        return (Spent() if entry is None or not entry.is_of(stamp) else entry.spent), None
 
     return rule
 
@@ -236,8 +212,15 @@ def _stale(entry: Entry, stamp: Stamp, digest: str) -> Superseded | Conflict | N
     """Return why a message may no longer start anything, or None; one stamp on record is not stale by itself."""
     if entry.generation >= stamp.generation and entry.digest != digest:  # a greater one may have been edited
         return Conflict(f"ticket {entry.ticket} is on record with another body")
+    if entry.is_of(stamp):
+        return None
     if entry.stamp > stamp:
         return Superseded(f"start {entry.stamp} is on record, this one is {stamp}")
-    if entry.closed and entry.generation == stamp.generation and entry.stamp != stamp:
+    if entry.closed and entry.generation == stamp.generation:
         return Superseded(f"generation {entry.generation} is closed")
     return None
+
+
+def _started(ticket: str, stamp: Stamp, digest: str, **known: Any) -> Entry:
+    """Return the entry of a start of which only so much is known yet."""
+    return Entry(ticket, stamp.generation, stamp.attempt, stamp.interruptions, digest=digest, **known)

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import text
+from sqlalchemy.exc import StatementError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from consumer.fence import statements
-from consumer.fence.entry import Entry, Question, answer
+from consumer.fence.answers import FenceRefuses
+from consumer.fence.entry import COLUMNS, Entry, Question, answer
 
-_LOCK = text(statements.LOCK)
-_READ = text(statements.READ_AND_LOCK)
-_WRITE = text(statements.WRITE)
+_ABOUT_ROWS: Final = ("22", "23")
+"""Classes of SQLSTATE: data exceptions, and constraints."""
+_LOCK: Final = text(statements.LOCK)
+_READ: Final = text(statements.read("= ANY (CAST(:tickets AS varchar[])) ORDER BY ticket FOR UPDATE"))
+_WRITE: Final = text(statements.write(f"VALUES ({', '.join(f':{name}' for name in COLUMNS)})"))
 
 
 class PostgresqlLedger:
@@ -22,14 +26,22 @@ class PostgresqlLedger:
         self._engine = engine
 
     async def settle(self, questions: Sequence[Question]) -> list[Any]:
-        """Answer a batch in one transaction; raises what the driver raises."""
+        """Answer a batch in one transaction; raises FenceRefuses, and else what the driver raises."""
+        try:
+            return await self._settle(questions)
+        except (StatementError, UnicodeEncodeError) as error:
+            if _is_refusal(error):
+                raise FenceRefuses(f"{type(error).__name__}: {error}") from error
+            raise
+
+    async def _settle(self, questions: Sequence[Question]) -> list[Any]:
         tickets = {question.ticket for question in questions}
         async with self._engine.begin() as connection:
             await connection.execute(_LOCK, {"keys": sorted(map(_key, tickets))})
             rows = await connection.execute(_READ, {"tickets": list(tickets)})
-            answers, changed = answer(questions, {row[0]: Entry.from_row(row) for row in rows})
+            answers, changed = answer(questions, {row[0]: Entry._make(row) for row in rows})
             if changed:
-                await connection.execute(_WRITE, [entry.row() for entry in changed])
+                await connection.execute(_WRITE, [entry._asdict() for entry in changed])
         return answers
 
     async def execute(self, statement: str, parameters: Mapping[str, Any]) -> int:
@@ -45,6 +57,17 @@ class PostgresqlLedger:
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Tell whether a row is what is wrong, and not the store: the server says so, or the driver cannot even send it."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(_ABOUT_ROWS)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ValueError):
+        cause = cause.__cause__
+    return cause is not None
 
 
 def _key(ticket: str) -> int:

@@ -5,13 +5,21 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import cache
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from consumer import store
 from consumer.fence import statements
-from consumer.fence.entry import Entry, Question, answer
+from consumer.fence.answers import FenceRefuses
+from consumer.fence.entry import COLUMNS, Entry, Question, answer
 
 T = TypeVar("T")
+
+_REFUSALS: Final = (sqlite3.DataError, sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)
+"""What is wrong with a row, and not with the store."""
+_MOST_ROWS: Final = 64
+"""In one statement: SQLite before 3.32 takes 999 values, and these are 896."""
 
 
 class SqliteLedger:
@@ -23,8 +31,11 @@ class SqliteLedger:
         self._open: sqlite3.Connection | None = None
 
     async def settle(self, questions: Sequence[Question]) -> list[Any]:
-        """Answer a batch in one transaction; raises what the driver raises."""
-        return await self._in_thread(lambda: self._settle(questions))
+        """Answer a batch in one transaction; raises FenceRefuses, and else what the driver raises."""
+        try:
+            return await self._in_thread(lambda: self._settle(questions))
+        except _REFUSALS as error:
+            raise FenceRefuses(f"{type(error).__name__}: {error}") from error
 
     async def execute(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Carry out one statement in a transaction of its own; returns how many rows it concerned."""
@@ -54,14 +65,15 @@ class SqliteLedger:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act)
 
     def _settle(self, questions: Sequence[Question]) -> list[Any]:
+        tickets = list({question.ticket: None for question in questions})
         with self._transaction() as connection:
             found: dict[str, Entry] = {}
-            for ticket in {question.ticket for question in questions}:
-                row = connection.execute(statements.READ_ONE, {"ticket": ticket}).fetchone()
-                if row is not None:
-                    found[ticket] = Entry.from_row(row)
+            for some in _parts(tickets):
+                rows = connection.execute(_read(len(some)), some).fetchall()
+                found.update((row[0], Entry._make(row)) for row in rows)
             answers, changed = answer(questions, found)
-            connection.executemany(statements.WRITE, [entry.row() for entry in changed])
+            for written in _parts(changed):
+                connection.execute(_write(len(written)), list(chain.from_iterable(written)))
         return answers
 
     @contextlib.contextmanager
@@ -82,3 +94,23 @@ class SqliteLedger:
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()
+
+
+def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut into parts of few different lengths, so that their statements stay prepared."""
+    begin = 0
+    while begin < len(whole):
+        size = min(_MOST_ROWS, 1 << (len(whole) - begin).bit_length() - 1)
+        yield whole[begin : begin + size]
+        begin += size
+
+
+@cache
+def _read(number: int) -> str:
+    return statements.read(f"IN ({', '.join('?' * number)})")
+
+
+@cache
+def _write(number: int) -> str:
+    row = f"({', '.join('?' * len(COLUMNS))})"
+    return statements.write(f"VALUES {', '.join([row] * number)}")

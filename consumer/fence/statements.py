@@ -1,4 +1,7 @@
-"""The fence's SQL, written once: both stores know these statements and this way to name parameters."""
+"""The fence's SQL, written once for both stores; how each of them names and passes many rows is its own.
+
+Whoever passes them keeps to the order of `COLUMNS`.
+"""
 
 from typing import Final
 
@@ -6,14 +9,6 @@ from consumer.fence.entry import COLUMNS
 
 _LISTED: Final = ", ".join(COLUMNS)
 
-READ_ONE: Final = f"SELECT {_LISTED} FROM starts WHERE ticket = :ticket"  # noqa: S608  columns, nothing else
-READ_AND_LOCK: Final = (
-    f"SELECT {_LISTED} FROM starts WHERE ticket = ANY (CAST(:tickets AS varchar[])) ORDER BY ticket FOR UPDATE"  # noqa: S608  the same
-)
-WRITE: Final = (
-    f"INSERT INTO starts ({_LISTED}) VALUES ({', '.join(f':{name}' for name in COLUMNS)}) "  # noqa: S608  the same
-    f"ON CONFLICT (ticket) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS[1:])}"
-)
 LOCK: Final = "SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key"
 """Of tickets that have no row yet, which nobody else could lock. In the order of the keys, so that two nodes never
 wait for each other."""
@@ -28,3 +23,14 @@ FORGET_STARTS: Final = (
     "DELETE FROM starts WHERE ticket IN "
     "(SELECT ticket FROM starts WHERE ended_at < :ended_before ORDER BY ended_at LIMIT :at_most)"
 )
+
+
+def read(tickets: str) -> str:
+    """Return the statement that reads the rows of some tickets: what stands behind `ticket` in its condition."""
+    return f"SELECT {_LISTED} FROM starts WHERE ticket {tickets}"  # noqa: S608  columns and placeholders, nothing else
+
+
+def write(rows: str) -> str:
+    """Return the statement that writes rows, whichever of them are there: `VALUES ...` or `SELECT ...`."""
+    taken = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
+    return f"INSERT INTO starts ({_LISTED}) {rows} ON CONFLICT (ticket) DO UPDATE SET {taken}"

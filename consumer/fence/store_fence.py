@@ -6,6 +6,7 @@ Owns the queue of questions and its one writer. Knows no SQL and no rule.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from sqlalchemy.engine import make_url
@@ -13,10 +14,20 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from consumer import store
 from consumer.fence import entry, statements
-from consumer.fence.answers import Answered, Conflict, FenceUnavailable, Pulse, Recollection, Superseded
+from consumer.fence.answers import (
+    Answered,
+    Conflict,
+    FenceRefuses,
+    FenceUnavailable,
+    Licensed,
+    Pulse,
+    Recollection,
+    Superseded,
+)
 from consumer.fence.entry import Question, Rule
 from consumer.fence.on_postgresql import PostgresqlLedger
 from consumer.fence.on_sqlite import SqliteLedger
+from consumer.fence.slate import Slate, Slates
 from consumer.verdict import Decision
 from gateway.contract.envelope import Spent
 from gateway.contract.outcomes import Stamp
@@ -24,13 +35,17 @@ from gateway.contract.outcomes import Stamp
 _MAX_BATCH: Final = 256
 """Questions in one transaction; a PostgreSQL server has room for a few thousand locks."""
 _MAX_FORGOTTEN: Final = 500
+_SHARE: Final = 2
+"""Of so many starts under way one is expected to ask soon; a transaction waits for all of those, but not for long."""
+_LINGER_SECONDS: Final = 0.002
+"""What two starts at once would not notice, and a transaction takes about as long."""
 
 
 class Ledger(Protocol):
     """The fence's tables in one store; two implementations. Whatever a driver raises may come out of it."""
 
     async def settle(self, questions: Sequence[Question]) -> list[Any]:
-        """Answer a batch in one transaction, durable on return."""
+        """Answer a batch in one transaction, durable on return; raises FenceRefuses where some of it never can be."""
 
     async def execute(self, statement: str, parameters: Mapping[str, Any]) -> int:
         """Carry out one statement; returns how many rows it concerned."""
@@ -43,12 +58,22 @@ class Ledger(Protocol):
 
 
 class StoreFence:
-    """SQLite on one machine, PostgreSQL for several. What each method does, `Fence` says."""
+    """SQLite on one machine, PostgreSQL for several. What each method does, `Fence` says.
 
-    def __init__(self, ledger: Ledger) -> None:
+    `slates` are those of all that share the store, None where they do not share a machine.
+    """
+
+    def __init__(self, ledger: Ledger, slates: Slates | None = None) -> None:
         self._ledger = ledger
+        self._slates = slates
+        self._slate: Slate | None = None
+        self._has_beaten = False
         self._waiting: list[tuple[Question, asyncio.Future[Any]]] = []
         self._woken = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
+        self._under_way: set[tuple[str, Stamp]] = set()
+        """Starts that were licensed here and are not decided."""
+        self._loop = asyncio.get_running_loop()
         self._writer = asyncio.create_task(self._write_batches(), name="fence")
 
     @classmethod
@@ -68,7 +93,8 @@ class StoreFence:
         if engine.dialect.name == "postgresql":
             return cls(PostgresqlLedger(engine))
         await engine.dispose()
-        return cls(SqliteLedger(engine.url.database or ""))
+        path = engine.url.database or ""
+        return cls(SqliteLedger(path), Slates(Path(f"{path}-slates")))
 
     async def license(
         self, ticket: str, stamp: Stamp, /, *, holder: str, now: float, digest: str, token: str = ""
@@ -76,6 +102,8 @@ class StoreFence:
         """Record one start, or refuse it."""
         rule = entry.license_start(ticket, stamp, holder=holder, now=now, digest=digest, token=token)
         answered: Answered = await self._ask(ticket, rule)
+        if isinstance(answered, Licensed):
+            self._under_way.add((ticket, stamp))
         return answered
 
     async def decide(
@@ -84,6 +112,11 @@ class StoreFence:
         """Record what is done about a start; the first decision stands and is returned."""
         rule = entry.decide_start(ticket, stamp, decision, digest=digest, now=time.time())
         decided: Decision | Superseded | Conflict = await self._ask(ticket, rule)
+        if isinstance(decided, Conflict):  # the start of that name is another ticket's, and goes on
+            return decided
+        self._under_way.discard((ticket, stamp))
+        if self._slate is not None:
+            self._slate.decided(ticket, stamp)
         return decided
 
     async def recall(
@@ -104,8 +137,25 @@ class StoreFence:
         known: Spent = await self._ask(ticket, entry.recall_spend(stamp))
         return known
 
+    @property
+    def tells_begun(self) -> bool:
+        """Tell whether this node's slate is whole."""
+        return self._slate is not None and self._slate.is_whole
+
+    def begin(self, ticket: str, stamp: Stamp, /) -> None:
+        """Chalk up a licensed start that begins."""
+        if self._slate is not None:
+            self._slate.begin(ticket, stamp)
+
+    def never_began(self, holder: str, ticket: str, stamp: Stamp, /) -> bool:
+        """Tell whether the slate of a life that is over has no such start."""
+        return self._slates is not None and self._slates.never_began(holder, ticket, stamp)
+
     async def beat(self, node: str, lane: str, pulse: Pulse, /) -> None:
-        """Record that a node is alive."""
+        """Record that a node is alive. Its first beat brings it its slate, or none: a later one would have gaps."""
+        if not self._has_beaten and self._slates is not None:
+            self._slate = self._slates.open(node)
+        self._has_beaten = True
         row = {"node": node, "lane": lane, "beat_at": pulse.beat, "every": pulse.every}
         await self._try(self._ledger.execute(statements.BEAT, row))
 
@@ -116,6 +166,8 @@ class StoreFence:
 
     async def forget(self, *, silent_since: float, ended_before: float | None) -> int:
         """Remove what is no longer needed, a little at a time."""
+        if self._slates is not None:
+            self._slates.sweep(silent_since=silent_since)
         await self._try(self._ledger.execute(statements.FORGET_NODES, {"silent_since": silent_since}))
         if ended_before is None:
             return 0
@@ -128,14 +180,19 @@ class StoreFence:
         self._writer.cancel()
         await asyncio.gather(self._writer, return_exceptions=True)
         self._refuse(self._waiting, FenceUnavailable("the fence is closed"))
+        if self._slate is not None:
+            self._slate.close()
         await self._ledger.close()
 
     async def _ask(self, ticket: str, rule: Rule) -> Any:
         if self._writer.done():
             raise FenceUnavailable("the fence is closed")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append((Question(ticket, rule), answer))
-        self._woken.set()
+        if len(self._waiting) * _SHARE >= len(self._under_way):
+            self._woken.set()
+        elif self._lingering is None:
+            self._lingering = self._loop.call_later(_LINGER_SECONDS, self._woken.set)
         return await answer
 
     async def _try(self, step: Any) -> Any:
@@ -150,20 +207,32 @@ class StoreFence:
             if not answer.done():
                 answer.set_exception(error)
 
+    async def _answers(self, questions: list[Question]) -> list[Any]:
+        """Return an answer to each, an exception where there is none; what the store refuses is found by halves."""
+        try:
+            return await self._ledger.settle(questions)
+        except FenceRefuses as error:
+            if len(questions) == 1:
+                return [error]
+        except Exception as error:  # noqa: BLE001  whatever the driver raises, the askers must hear it: none may wait for ever
+            return [FenceUnavailable(f"{type(error).__name__}: {error}")] * len(questions)
+        half = len(questions) // 2
+        return [*await self._answers(questions[:half]), *await self._answers(questions[half:])]
+
     async def _write_batches(self) -> None:
         while True:
             await self._woken.wait()
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
             batch, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
             if not self._waiting:
                 self._woken.clear()
             try:
-                answers = await self._ledger.settle([question for question, _ in batch])
+                answers = await self._answers([question for question, _ in batch])
             except asyncio.CancelledError:
                 self._refuse(batch, FenceUnavailable("the fence is closed"))
                 raise
-            except Exception as error:  # noqa: BLE001  whatever the driver raises, the askers must hear it: none may wait for ever
-                self._refuse(batch, FenceUnavailable(f"{type(error).__name__}: {error}"))
-                continue
             for (_, waiting), said in zip(batch, answers, strict=True):
                 if waiting.done():
                     continue

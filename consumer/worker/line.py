@@ -6,14 +6,13 @@ others too, and nobody reads beside him. Never keeps a word of one run for the n
 
 import contextlib
 import os
-import select
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from consumer.pipe import MAX_ORDER_BYTES, Decoder, Lost, Noted, Order, Progress, Record, Spend, encode
+from consumer.pipe import ORDERS, Decoder, Lost, Noted, Order, Progress, Record, Spend, encode
 from consumer.worker.runner import MAX_MESSAGE
 from gateway.contract.text import clip
 
@@ -26,7 +25,8 @@ class Pipe:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._decoder = Decoder(limit=MAX_ORDER_BYTES)
+        channel.settimeout(None)  # whatever default for sockets the handler's module may have set
+        self._decoder = Decoder(ORDERS)
         self._sending = threading.Lock()
         self._heard = threading.Condition()
         self._listening = False
@@ -36,8 +36,6 @@ class Pipe:
         self._run = ""
         self._noted = 0
         self._pid = os.getpid()
-        self._readable = select.poll()
-        self._readable.register(channel, select.POLLIN)
 
     def next_order(self) -> Order | None:
         """End the run that there was and wait for the next order; None when the supervisor has closed the pipe."""
@@ -68,9 +66,9 @@ class Pipe:
         """Look, without waiting, whether the run's claim is gone; a supervisor that is gone has taken it along."""
         with self._heard:
             # Whoever listens takes it down at once; a child that the handler has forked reads nothing of its parent's.
-            if not (self._listening or self._ended or self._is_copy()):
-                while self._receive():
-                    pass
+            with contextlib.suppress(BlockingIOError):
+                while not (self._listening or self._ended or self._is_copy()):
+                    self._take_in(self._read(socket.MSG_DONTWAIT))
             return self._is_lost(run)
 
     def _is_lost(self, run: str) -> bool:
@@ -88,21 +86,20 @@ class Pipe:
             self._listening = True
             self._heard.release()
             try:
-                self._readable.poll()
+                data = self._read()
             finally:
                 self._heard.acquire()
                 self._listening = False
                 self._heard.notify_all()  # one of those that wait listens next
-            self._receive()
+            self._take_in(data)
 
-    def _receive(self) -> bool:
-        """Take in what is here; False when there is no more for now."""
+    def _read(self, flags: int = 0) -> bytes:
         try:
-            data = self._channel.recv(_READ_BYTES, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
+            return self._channel.recv(_READ_BYTES, flags)
         except ConnectionResetError:
-            data = b""
+            return b""
+
+    def _take_in(self, data: bytes) -> None:
         for record in self._decoder.feed(data):
             match record:
                 case Order():
@@ -113,7 +110,6 @@ class Pipe:
                     self._noted = max(self._noted, number)
         self._ended = not data
         self._heard.notify_all()
-        return bool(data)
 
 
 class RunLine:

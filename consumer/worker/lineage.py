@@ -4,8 +4,6 @@ Asks and never changes anything. Where the kernel has no such lists (CONFIG_PROC
 """
 
 import os
-from itertools import islice
-from pathlib import Path
 from typing import Final
 
 _MOST_THREADS: Final = 64
@@ -18,9 +16,10 @@ def children(pid: int) -> list[int]:
     """Return the process ids of the children of `pid` that it has not waited for."""
     found: list[int] = []
     try:
-        with os.scandir(f"/proc/{pid}/task") as threads:
-            for thread in islice(threads, _MOST_THREADS):
-                found += map(int, Path(thread.path, "children").read_bytes().split())
+        # Paths as objects would cost four times as much, twenty times a second for each long run.
+        for thread in os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]:  # noqa: PTH208
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as listed:  # noqa: PTH123
+                found += map(int, listed.read().split())
     except OSError:  # it has ended, or a thread of it has
         return found
     return found

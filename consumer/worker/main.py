@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from consumer.pipe import Finished, Order, Ready
 from consumer.worker import stacks

@@ -22,6 +22,7 @@ from typing import Final
 
 from consumer.pipe import (
     MAX_WORD_BYTES,
+    WISHES,
     Fork,
     Forked,
     ForkFailed,
@@ -232,7 +233,7 @@ class Mold:
             )
         except ConnectionResetError:
             return None
-        return (decode(data), descriptors) if data else None
+        return (decode(data, WISHES), descriptors) if data else None
 
     def _say(self, record: Record, *descriptors: int) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the end of the socket is seen by the poll

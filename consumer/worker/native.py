@@ -11,17 +11,21 @@ _LINE_BUFFERED: Final = 1
 """`_IOLBF`, here and there."""
 
 
-def _stdout() -> ctypes.c_void_p | None:
+def _find_stdout() -> ctypes.c_void_p | None:
     try:
         return ctypes.c_void_p.in_dll(_libc, "stdout")
     except ValueError:
         return None
 
 
+_stdout: Final = _find_stdout()
+"""The variable itself: whoever gives it another stream is heard."""
+
+
 def speak_by_lines() -> None:
     """Have native code's output leave line by line, so that it outlives a crash."""
-    if (stdout := _stdout()) is not None:
-        _libc.setvbuf(stdout, None, _LINE_BUFFERED, 0)
+    if _stdout is not None:
+        _libc.setvbuf(_stdout, None, _LINE_BUFFERED, 0)
 
 
 def flush() -> None:
@@ -30,5 +34,5 @@ def flush() -> None:
     This stream alone: to flush all of them would wait for whoever holds one, and a thread that a handler has left
     behind may read from one for ever.
     """
-    if (stdout := _stdout()) is not None:
-        _libc.fflush(stdout)
+    if _stdout is not None:
+        _libc.fflush(_stdout)

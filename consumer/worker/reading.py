@@ -4,11 +4,14 @@ Owns the vocabulary of this process, loaded once. Judges nothing itself: the rul
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
+from consumer.bounds import MAX_NUMBER
 from consumer.handler import Ticket
-from consumer.pipe import MAX_NUMBER, Measured, Order
+from consumer.pipe import Measured, Order
 from consumer.worker.enclosed import enclosed
 from gateway import preflight
 from gateway.contract import rules
@@ -40,6 +43,8 @@ class Reader:
         Raises `VocabularyError` for a vocabulary that there is not.
         """
         self._limits = limits
+        # The door has judged by its own rules; what can be read, it has let in.
+        self._lenient = limits.softened(Mode.OFF)
         self._depot = depot
         self._vocabulary = Vocabulary.at_need(encoding)
 
@@ -90,8 +95,7 @@ class Reader:
                     detail=f"its {coding} encoding cannot be undone", rule="content_encoding", violations=[]
                 )
             submission = replace(submission, body=plain, content_encoding=None)
-        # The door has judged by its own rules; what can be read, it has let in.
-        reading = preflight.parse_ticket(submission, self._limits.softened(Mode.OFF).of(order.kind))
+        reading = preflight.parse_ticket(submission, self._lenient)
         return _inadmissible(reading.findings) if reading.ticket is None else self._for_handler(order, reading.ticket)
 
     def _for_handler(self, order: Order, ticket: preflight.Ticket) -> Ticket:

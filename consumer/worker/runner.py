@@ -8,12 +8,14 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from consumer.bounds import MAX_NUMBER
 from consumer.handler import DependencyDown, Line, Reject, Retry, Run, Ticket
-from consumer.pipe import MAX_NUMBER, Finished, Measured, Order
+from consumer.pipe import Finished, Measured, Order
 from consumer.worker.loading import Handler
 from consumer.worker.reading import Inadmissible, Reader
 from gateway.contract.outcomes import Outcome
@@ -33,7 +35,8 @@ def prepare(order: Order, reader: Reader, line: Line, measured: Callable[[Measur
     try:
         match reader.read(order, measured):
             case Ticket() as ticket:
-                return Run(ticket=ticket, generation=order.generation, attempt=order.attempt, line=line)
+                trace = order.trace_headers
+                return Run(ticket=ticket, generation=order.generation, attempt=order.attempt, line=line, trace=trace)
             case Inadmissible(detail=detail, rule=rule, violations=violations):
                 return Finished(
                     run=order.run,

@@ -1,18 +1,26 @@
-"""What a process has used, in the figures that a record carries."""
+"""What this process has used, asked of the kernel."""
 
 import resource
 
-
-def used(*counted: resource.struct_rusage) -> list[float]:
-    """Return the sum of what the kernel has counted: user and system seconds, minor and major page faults."""
-    return [
-        sum(item.ru_utime for item in counted),
-        sum(item.ru_stime for item in counted),
-        sum(item.ru_minflt for item in counted),
-        sum(item.ru_majflt for item in counted),
-    ]
+from consumer.usage import Usage
 
 
-def used_here() -> list[float]:
+def used(counted: resource.struct_rusage) -> Usage:
+    """Return what the kernel has counted."""
+    return Usage(
+        user=counted.ru_utime,
+        system=counted.ru_stime,
+        minor_faults=counted.ru_minflt,
+        major_faults=counted.ru_majflt,
+    )
+
+
+def used_here() -> Usage:
     """Return the same of this process and its children that were waited for, so far."""
-    return used(resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    own, theirs = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Usage(
+        user=own.ru_utime + theirs.ru_utime,
+        system=own.ru_stime + theirs.ru_stime,
+        minor_faults=own.ru_minflt + theirs.ru_minflt,
+        major_faults=own.ru_majflt + theirs.ru_majflt,
+    )

@@ -35,8 +35,8 @@ class Walls:
             _set(resource.RLIMIT_AS, self._mapped + 2 * order.memory_limit + _HEADROOM, final=order.cpu_seconds > 0)
             self._memory_limit = order.memory_limit
         if order.cpu_seconds > 0:
-            user, system, *_ = used_here()
-            soft = math.ceil(user + system + order.cpu_seconds)
+            used = used_here()
+            soft = math.ceil(used.user + used.system + order.cpu_seconds)
             _set(resource.RLIMIT_CPU, soft, hard=soft + _LAST_SECONDS)
         if order.open_files > 0:
             _set(resource.RLIMIT_NOFILE, order.open_files, final=True)

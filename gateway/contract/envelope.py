@@ -14,6 +14,8 @@ from gateway.contract.history import History
 from gateway.contract.ids import UNKNOWN_KIND, TicketId, adopted_ticket_id, is_kind, is_ticket_id, uuid7
 from gateway.contract.outcomes import Stamp
 from gateway.contract.text import clip
+from gateway.contract.trace_context import MAX_HEADER, TraceContext
+from gateway.contract.values import value
 from gateway.contract.wire import MAX_HEADER_BYTES, Wire, headers_size
 
 SCHEMA: Final = 1
@@ -23,7 +25,6 @@ MAX_SPENT: Final = 2**53
 
 _MAX_DETAIL: Final = 1024
 _MAX_CODE: Final = 64
-_MAX_TRACE: Final = 512
 _MAX_MARKED: Final = 160
 _MAX_FOLDER: Final = 161
 _MAX_FOREIGN: Final = 1024
@@ -32,7 +33,7 @@ _MAX_FIGURE: Final = 2**53
 """Largest number in a table; beyond it, codecs begin to disagree."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Admission:
     """What was measured at the door, or by the consumer for an item that came past it (G7)."""
 
@@ -55,7 +56,7 @@ class Admission:
     """SHA-256 of what the client said, however that was wrapped, where the same ticket may be submitted again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Spent:
     """Tokens and money that earlier runs reported; sums stay within what every codec can write."""
 
@@ -68,6 +69,15 @@ class Spent:
 
 UNSPENT: Final = Spent()
 UNRUN: Final = History()
+
+_OURS: Final = frozenset(
+    {
+        *("lz-schema", "lz-attempt", "lz-crashes", "lz-interruptions", "lz-generation", "lz-waits", "lz-waiting-since"),
+        *("lz-loss", "lz-spent", "lz-admission", "lz-history", "lz-suspect", "lz-reason", "lz-detail", "lz-truncated"),
+        *("traceparent", "tracestate"),
+    }
+)
+"""Every header that is written here: a message that has no others has nothing of a stranger's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +95,7 @@ class Loss:
     """When the loss was seen, Unix seconds on the clock of whoever saw it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """One item: the ticket's bytes exactly as admitted, and all that is counted about it."""
 
@@ -120,7 +130,12 @@ class Envelope:
     @property
     def stamp(self) -> Stamp:
         """The name of the start that this message licenses."""
-        return Stamp(generation=self.generation, attempt=self.attempt, interruptions=self.interruptions)
+        return Stamp(self.generation, self.attempt, self.interruptions)
+
+    @property
+    def trace(self) -> TraceContext:
+        """The context that the message carries."""
+        return TraceContext(self.traceparent, self.tracestate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +161,8 @@ def encode(envelope: Envelope) -> Wire:
         ("lz-suspect", envelope.suspect, _MAX_CODE),
         ("lz-reason", envelope.reason, _MAX_CODE),
         ("lz-detail", envelope.detail, _MAX_DETAIL),
-        ("traceparent", envelope.traceparent, _MAX_TRACE),
-        ("tracestate", envelope.tracestate, _MAX_TRACE),
+        ("traceparent", envelope.traceparent, MAX_HEADER),
+        ("tracestate", envelope.tracestate, MAX_HEADER),
     ):
         if text is None:
             continue
@@ -203,7 +218,7 @@ def encode_malformed(malformed: Malformed, *, reason: str) -> Wire:
 
 def decode(wire: Wire) -> Envelope | Malformed:
     """Read one message: an envelope, an adopted stranger (P14), or `Malformed`; raises nothing."""
-    if not any(name.startswith("lz-") for name in wire.headers):
+    if "lz-schema" not in wire.headers and not any(name.startswith("lz-") for name in wire.headers):
         return _adopt(wire)
     try:
         return _read(wire)
@@ -251,15 +266,15 @@ def _read(wire: Wire) -> Envelope:
             waiting_since=reading.figure(headers.get("lz-waiting-since", 0)) / 1000,
             generation=reading.count(headers, "lz-generation"),
             loss=None if loss is None else _loss(loss),
-            spent=Spent() if spent is None else _spent(spent),
+            spent=UNSPENT if spent is None else _spent(spent),
             admission=None if admission is None else _admission(admission),
-            history=History() if history is None else History.decode(history),
+            history=UNRUN if history is None else History.decode(history),
             suspect=reading.text(headers, "lz-suspect"),
             reason=reading.text(headers, "lz-reason"),
             detail=reading.text(headers, "lz-detail"),
             traceparent=reading.text(headers, "traceparent"),
             tracestate=reading.text(headers, "tracestate"),
-            foreign=reading.foreign(headers),
+            foreign={} if headers.keys() <= _OURS else reading.foreign(headers),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise reading.Unreadable(f"unreadable header: {type(error).__name__}: {error}") from error
@@ -331,6 +346,10 @@ def _admission_table(admission: Admission) -> dict[str, Any]:
 
 
 def _admission(table: Mapping[str, Any]) -> Admission:
+    contents = str(table.get("contents", ""))
+    if len(contents) > _MAX_CODE or not contents.isprintable():
+        # It names the item in stores that take no more, and what is refused there, its neighbours are refused with.
+        raise ValueError("contents is no digest")
     return Admission(
         bytes=reading.figure(table["bytes"]),
         charset=str(table["charset"]),
@@ -342,7 +361,7 @@ def _admission(table: Mapping[str, Any]) -> Admission:
         marked=tuple(str(table["marked"]).split(",")) if table.get("marked") else (),
         granted=str(table.get("pass", "")),
         stored=str(table.get("stored", "")),
-        contents=str(table.get("contents", "")),
+        contents=contents,
     )
 
 

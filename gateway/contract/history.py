@@ -4,13 +4,14 @@ Owns `lz-history`. Long diagnostics (stacks, log tails) never go in here: they b
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import orjson
 
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
+from gateway.contract.values import value
 
 MAX_RUNS: Final = 16
 MAX_BYTES: Final = 4096
@@ -19,7 +20,7 @@ _MAX_TIME: Final = 1e11
 """Seconds; a date long after everybody's, and still a date."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """One run, or one uncharged return, as later readers of the item see it."""
 
@@ -69,7 +70,7 @@ class RunRecord:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class History:
     """The newest runs of an item over all its generations, oldest first."""
 

@@ -25,21 +25,39 @@ _IDEMPOTENCY_NAMESPACE: Final = uuid.UUID("6b0d3c1e-7d0f-5c3a-9a53-1a2a7e770417"
 
 
 _chances: Final = deque[str]()
-"""Random digits, fetched for many ids at a time: the system call would be a third of an id. Taking one is atomic."""
+"""What is random of ids, made for many at a time: the system call would be a third of an id. Taking one is atomic."""
 os.register_at_fork(after_in_child=_chances.clear)  # or parent and child would make the same ids
+_clock: tuple[int, str] = (0, "")
+"""The newest millisecond, and how it is written: a busy door makes a dozen ids in each."""
 
 
 def uuid7() -> str:
     """Return a fresh UUIDv7: 48 bits of Unix milliseconds, then 74 random bits (RFC 9562, 5.7)."""
-    # Written by hand, at a sixth of what uuid.UUID costs: one request makes four.
+    # Written by hand, at a tenth of what uuid.UUID costs: one request makes four.
+    global _clock  # noqa: PLW0603 - a memory of the clock, replaced whole
     try:
         chance = _chances.pop()
     except IndexError:
-        digits = os.urandom(_FETCHED * 10).hex()
-        _chances.extend(digits[at : at + 20] for at in range(20, len(digits), 20))
-        chance = digits[:20]
-    clock = f"{time.time_ns() // 1_000_000:012x}"
-    return f"{clock[:8]}-{clock[8:]}-7{chance[1:4]}-{_VARIANT[chance[4]]}{chance[5:8]}-{chance[8:]}"
+        chance = _fetch()
+    now = time.time_ns() // 1_000_000
+    millisecond, written = _clock
+    if now != millisecond:
+        digits = f"{now:012x}"
+        written = f"{digits[:8]}-{digits[8:]}-7"
+        _clock = now, written
+    return written + chance
+
+
+def _fetch() -> str:
+    """Return what is random of one id, and keep that of many more."""
+    digits = os.urandom(_FETCHED * 10).hex()
+    first, *others = (_parts(digits[at : at + 20]) for at in range(0, len(digits), 20))
+    _chances.extend(others)
+    return first
+
+
+def _parts(chance: str) -> str:
+    return f"{chance[1:4]}-{_VARIANT[chance[4]]}{chance[5:8]}-{chance[8:]}"
 
 
 def is_ticket_id(text: str) -> bool:

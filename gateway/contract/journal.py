@@ -6,8 +6,9 @@ carries its stamp (P18) and its own id (so that a batch stored twice is stored o
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -15,12 +16,16 @@ import orjson
 from gateway.contract.ids import uuid7
 from gateway.contract.outcomes import Stamp, Standing, TicketState
 from gateway.contract.text import clip, clip_tail
+from gateway.contract.values import value
 
 VERSION: Final = 1
 MAX_BATCH_EVENTS: Final = 512
 MAX_BATCH_BYTES: Final = 1 << 20
 _MAX_DATA_TEXT: Final = 16 * 1024
+_SHORT: Final = _MAX_DATA_TEXT // 4
+"""Characters that fit into it whatever they are."""
 _MAX_DEPTH: Final = 8
+_MAX_NAME: Final = 128
 _MAX_NUMBER: Final = 2**53
 
 
@@ -51,6 +56,31 @@ class EventName(StrEnum):
     """Of a node, not of a ticket: the storm guard tripped or was lifted. data: state, build, why, items, evidence."""
     LEAK = "leak"
     """Of a node, not of a ticket: what a leak hunt found. data: worker, runs, sites."""
+    NODE = "node"
+    """Of a node, not of a ticket: what it is and has now. data: lane, state, every, obstacles, build, slots, memory,
+    workers, recycling and more; a node that is silent for much longer than `every` seconds is gone."""
+
+
+_FIRST: Final = Stamp(generation=0, attempt=1, interruptions=0)
+"""Of a ticket that has not run yet."""
+
+OF_NODES: Final = frozenset({EventName.BREAKER, EventName.STORM, EventName.LEAK, EventName.NODE})
+"""What nodes tell of themselves; it names no ticket."""
+
+
+class Condition(StrEnum):
+    """How a node says it is."""
+
+    READY = "ready"
+    """It takes what there is."""
+    IDLE = "idle"
+    """It is to take nothing: it has no slots."""
+    HINDERED = "hindered"
+    """Something keeps it from taking anything; its obstacles say what."""
+    DRAINING = "draining"
+    """It takes nothing any more, and ends what it has."""
+    ENDED = "ended"
+    """That was its last word."""
 
 
 class Verdict(StrEnum):
@@ -80,7 +110,7 @@ _STATE_OF: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened to one item (or, for a refusal, to one request)."""
 
@@ -91,7 +121,7 @@ class Event:
     kind: str
     node: str
     """The door or fleet node that reports."""
-    stamp: Stamp = field(default_factory=lambda: Stamp(generation=0, attempt=1, interruptions=0))
+    stamp: Stamp = _FIRST
     crashes: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=uuid7)
@@ -107,10 +137,14 @@ class Event:
 
 def encode(events: Iterable[Event]) -> Iterator[bytes]:
     """Yield the bodies of as many messages as the events need, each within the batch bounds."""
+    return batches(map(row_of, events))
+
+
+def batches(rows: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bodies of as many messages as events that are written already need."""
     batch: list[bytes] = []
     size = 0
-    for event in events:
-        row = _row(event)
+    for row in rows:
         if batch and (len(batch) == MAX_BATCH_EVENTS or size + len(row) > MAX_BATCH_BYTES):
             yield b"[" + b",".join(batch) + b"]"
             batch, size = [], 0
@@ -167,19 +201,63 @@ def _batch(rows: list[Any]) -> bytes:
     return json.dumps(rows, separators=(",", ":")).encode()
 
 
-def _row(event: Event) -> bytes:
+def row_of(event: Event) -> bytes:
+    """Return an event as one element of a batch, whatever its data are."""
+    return _row(
+        event.event,
+        identity=event.id,
+        at=event.at,
+        ticket=event.ticket,
+        kind=event.kind,
+        node=event.node,
+        stamp=event.stamp,
+        crashes=event.crashes,
+        data=_clean(event.data, _MAX_DEPTH),
+    )
+
+
+def row_of_new(*, at: float, ticket: str, kind: str, node: str, data: Mapping[str, str | int | bool]) -> bytes:
+    """Return the event that a new ticket was accepted, whose data are short words and small figures.
+
+    The same as making the event and then its row, at a sixth of the cost: there is one for each ticket.
+    """
+    return _row(
+        EventName.ACCEPTED,
+        identity=uuid7(),
+        at=at,
+        ticket=ticket,
+        kind=kind,
+        node=node,
+        stamp=_FIRST,
+        crashes=0,
+        data=data,
+    )
+
+
+def _row(
+    event: EventName,
+    *,
+    identity: str,
+    at: float,
+    ticket: str,
+    kind: str,
+    node: str,
+    stamp: Stamp,
+    crashes: int,
+    data: Any,
+) -> bytes:
     return orjson.dumps(
         {
             "v": VERSION,
-            "id": event.id,
-            "event": event.event,
-            "at": event.at,
-            "ticket": event.ticket,
-            "kind": event.kind,
-            "node": event.node,
-            "stamp": [event.stamp.generation, event.stamp.attempt, event.stamp.interruptions],
-            "crashes": event.crashes,
-            "data": _clean(event.data, _MAX_DEPTH),
+            "id": identity,
+            "event": event,
+            "at": at,
+            "ticket": ticket,
+            "kind": kind,
+            "node": node,
+            "stamp": list(stamp),
+            "crashes": crashes,
+            "data": data,
         },
         option=orjson.OPT_NON_STR_KEYS,
     )
@@ -209,11 +287,36 @@ def _event(row: Any) -> Event:
     )
 
 
+@lru_cache(maxsize=1024, typed=True)
+def _name(name: Any) -> str:
+    """Bound the name of a member; nearly all are the same few in every event."""
+    return clip(str(name), _MAX_NAME)
+
+
+def _members(members: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    """Bound what stands under names: of a log tail the end matters more than the start."""
+    cleaned: dict[str, Any] = {}
+    for name, member in members.items():
+        if isinstance(member, str):
+            if len(member) <= _SHORT and member.isprintable():  # so that neither NUL nor half a surrogate pair is in it
+                cleaned[_name(name)] = member
+            else:
+                cleaned[_name(name)] = (clip_tail if name == "log_tail" else clip)(member, _MAX_DATA_TEXT)
+        else:
+            cleaned[_name(name)] = _clean(member, depth)
+    return cleaned
+
+
 def _clean(value: Any, depth: int) -> Any:
     """Bound an event's data: depth, lengths, numbers, and every text as valid UTF-8.
 
-    The end of a log tail matters more than its start. Never raises: what an event says may come from a worker.
+    Never raises: what an event says may come from a worker.
     """
+    kind = type(value)  # what most values are is known by a glance at it
+    if kind is dict and depth:
+        return _members(value, depth - 1)
+    if (kind is float or kind is int) and -_MAX_NUMBER <= value <= _MAX_NUMBER:
+        return value
     match value:
         case str():
             return clip(value, _MAX_DATA_TEXT)
@@ -222,12 +325,7 @@ def _clean(value: Any, depth: int) -> Any:
         case int() | float():
             return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else str(value)
         case Mapping() if depth:
-            return {
-                clip(str(name), 128): clip_tail(item, _MAX_DATA_TEXT)
-                if name == "log_tail" and isinstance(item, str)
-                else _clean(item, depth - 1)
-                for name, item in value.items()
-            }
+            return _members(value, depth - 1)
         case list() | tuple() if depth:
             return [_clean(item, depth - 1) for item in value[:64]]
         case _:

@@ -5,7 +5,7 @@ Values only; what follows from an outcome is the consumer's verdict.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Outcome(StrEnum):
@@ -58,6 +58,9 @@ CHARGED: Final = frozenset(
 CRASHES: Final = frozenset({Outcome.CRASHED, Outcome.MEMORY, Outcome.LOST})
 """Outcomes in which a worker or its holder died."""
 
+UNCHARGED: Final = frozenset({Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY})
+"""Outcomes after which an item comes back under the same number, one interruption older."""
+
 
 class TicketState(StrEnum):
     """Where a ticket stands, as its client sees it."""
@@ -81,9 +84,8 @@ RANK: Final = {
 """Order of states under one stamp (P18); the last three end a generation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Stamp:
-    """The name of one licensed start; different for every start and always growing."""
+class Stamp(NamedTuple):
+    """The name of one licensed start; different for every start and always growing, by generation first."""
 
     generation: int
     attempt: int

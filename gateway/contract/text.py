@@ -11,6 +11,8 @@ _MARK_BYTES: Final = len(TRUNCATION_MARK.encode())
 
 def printable(text: str) -> str:
     """Replace lone surrogates and NUL, which neither UTF-8 nor the store can hold, by U+FFFD."""
+    if text.isascii():
+        return text if "\x00" not in text else text.replace("\x00", "\ufffd")
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 

@@ -4,16 +4,19 @@ Owns the size rules of header tables. Knows nothing of what the headers mean.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
+
+from gateway.contract.trace_context import TraceContext
+from gateway.contract.values import value
 
 MAX_HEADER_BYTES: Final = 8192
 """All headers together: a content header frame cannot be split, and one over `frame_max` closes the connection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Wire:
     """Body, properties and headers of one message; persistent by definition."""
 
@@ -27,6 +30,11 @@ class Wire:
     timestamp: float | None = None
     """Unix seconds; AMQP keeps whole ones."""
     app_id: str | None = None
+
+    def carrying(self, trace: TraceContext) -> "Wire":
+        """Return the same message in another place of a trace."""
+        headers = {name: said for name, said in self.headers.items() if name not in TraceContext._fields}
+        return replace(self, headers={**headers, **trace.headers})
 
 
 def encodable(value: Any) -> Any:

@@ -4,7 +4,8 @@ Owns the node's folder, ports, processes and their deaths. Never touches a broke
 runs, never listens beyond loopback, and never outlives the program that started it.
 """
 
-from gateway.embedded.broker import BrokerNotStartedError, EmbeddedBroker, free_port
+from gateway.embedded.broker import BrokerNotStartedError, EmbeddedBroker
 from gateway.embedded.node import Node, NodeSettingsError
+from gateway.embedded.ports import free_port
 
 __all__ = ["BrokerNotStartedError", "EmbeddedBroker", "Node", "NodeSettingsError", "free_port"]

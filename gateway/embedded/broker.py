@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,18 +17,11 @@ from typing import Final, Self
 import psutil
 
 from gateway.embedded.node import NODE_NAME, Node
+from gateway.embedded.ports import free_port
 
 
 class BrokerNotStartedError(RuntimeError):
     """The node did not become ready; the text carries its exit code and reason."""
-
-
-def free_port() -> int:
-    """Return a TCP port on loopback that was free a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class EmbeddedBroker:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.embedded.node import Node
+from gateway.embedded.ports import free_port
 from gateway.embedded.probe import is_ready
 
 START_WITHIN: Final = 90.0
@@ -120,14 +121,6 @@ def _write_files(node: Node) -> None:
         path.write_text(text, "utf-8")
 
 
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-
-
 def _die_with_parent() -> None:
     """Prepare a child, between fork and exec: it must die with us, and hear what we do not want to hear yet."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
@@ -137,7 +130,7 @@ def _die_with_parent() -> None:
 @contextlib.contextmanager
 def _processes(node: Node, lock: int) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
     """Start epmd and the node in a process group of their own; leave nothing of it behind, however this ends."""
-    epmd_port, dist_port = _free_ports(2)
+    epmd_port, dist_port = free_port(), free_port()
     environment = node.environment(epmd_port=epmd_port, dist_port=dist_port)
 
     def spawn(argv: list[str], group: int) -> subprocess.Popen[bytes]:

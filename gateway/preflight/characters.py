@@ -37,16 +37,19 @@ class Blemish:
     position: int
 
 
-def blemishes(text: str) -> Iterator[Blemish]:
-    """The rules about characters that `text` breaks."""
-    if "\0" in text:
+def blemishes(text: str, *, may_hold_controls: bool = True) -> Iterator[Blemish]:
+    """The rules about characters that `text` breaks.
+
+    `may_hold_controls` is False where the bytes that the text was read from have shown that it holds none.
+    """
+    if may_hold_controls and "\0" in text:
         # PostgreSQL holds U+0000 neither in text nor in jsonb: what we take must fit into every store.
         yield Blemish(rule=Rule.NUL, detail="the text contains U+0000", position=text.index("\0"))
     replaced = text.count("\ufffd")
     if replaced > MAX_REPLACEMENTS and replaced > MAX_REPLACEMENT_SHARE * len(text):
         detail = f"{replaced} of {len(text)} characters are U+FFFD: the text was damaged before it was sent"
         yield Blemish(rule=Rule.LOSSY_TEXT, detail=detail, position=text.index("\ufffd"))
-    controls = control_count(text)
+    controls = control_count(text) if may_hold_controls else 0
     if controls > MAX_CONTROLS and controls > MAX_CONTROL_SHARE * len(text):
         position = next(at for at, character in enumerate(text) if ord(character) in _CONTROLS)
         detail = f"{controls} of {len(text)} characters are control characters"
@@ -55,10 +58,8 @@ def blemishes(text: str) -> Iterator[Blemish]:
 
 def control_count(text: str) -> int:
     """How many characters of `text` are ASCII controls that text does not have."""
-    if text.isascii():
-        raw = text.encode("ascii")
-        return len(raw) - len(raw.translate(None, CONTROL_BYTES))
-    return sum(text.count(chr(code)) for code in CONTROL_BYTES)
+    raw = text.encode("utf-8", "surrogatepass")  # where no byte of another character is one of theirs
+    return len(raw) - len(raw.translate(None, CONTROL_BYTES))
 
 
 def warnings(text: str) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ itself; that is `gateway.admission`.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.admission import Admitted, Facts, Limits, Mode, Refused, Rule, TokenCount, Violation, decide, too_large
 from gateway.preflight import tokens
@@ -21,12 +23,13 @@ COUNT_ON = 2
 """How many times the cap is counted, at most, in a text that is over it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class Passed(Struct, frozen=True, kw_only=True):
     """The ticket may go in: what it is, and what was measured (`admission.facts`)."""
 
-    ticket: Ticket = field(repr=False)
+    ticket: Ticket
     admission: Admitted
+    contents: str = ""
+    """The digest of what the ticket says, where text and attributes have stayed with another process; else empty."""
 
 
 def examine(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from gateway.admission import Rule, Violation
 
@@ -26,6 +26,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16le"),
     (codecs.BOM_UTF16_BE, "utf-16be"),
 )
+_MARKS = tuple(mark for mark, _ in _BOMS)
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # No possessive group with a choice or an end to look for in it: CPython before 3.11.5 matches those wrongly.
 _STRINGS = re.compile(_STRING, re.DOTALL)
@@ -37,11 +38,14 @@ _LONGEST_INTEGER = 20
 LONGEST_NUMBER = 128
 """Characters of a number. A double needs 25; PostgreSQL's numeric and many a reader have a bound of their own."""
 
+_FEW_MEMBERS = 64
+_GLANCED_AT = 2
+"""Levels of containers that a glance looks at."""
+_SHORT_INTEGER = 10**17
 _ORJSON_DEPTH = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A JSON value that every reader reads alike."""
 
     value: Any
@@ -51,10 +55,10 @@ def read_json(
     body: bytes, *, max_brackets: int = 100_000, max_keys: int = 50_000, max_depth: int = 128
 ) -> Document | Violation:
     """Parse `body`, or name the first thing wrong with it and where. Bounded: under 100 ms for the worst 512 KiB."""
-    for mark, name in _BOMS:
-        if body.startswith(mark):
-            message = f"JSON is UTF-8 without a byte order mark; this body begins with that of {name}"
-            return Violation(rule=Rule.JSON_BOM, message=message, offset=0, hint=name)
+    if body.startswith(_MARKS):
+        name = next(name for mark, name in _BOMS if body.startswith(mark))
+        message = f"JSON is UTF-8 without a byte order mark; this body begins with that of {name}"
+        return Violation(rule=Rule.JSON_BOM, message=message, offset=0, hint=name)
     # orjson holds the interpreter lock from begin to end, so that work is counted before it starts (microseconds).
     crowd = _crowd(body, max_brackets=max_brackets, max_keys=max_keys)
     if crowd is not None:
@@ -63,6 +67,8 @@ def read_json(
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         return _malformed(body, error, max_depth)
+    if max_depth >= _GLANCED_AT and _has_each_string_once(value, body):
+        return Document(value)
     if _is_shallow(value, max_depth) and _is_plain(body):
         return Document(value)
     return _structure(body, max_depth) or _numbers(body) or Document(value)
@@ -70,6 +76,8 @@ def read_json(
 
 def _crowd(body: bytes, *, max_brackets: int, max_keys: int) -> Violation | None:
     """More containers or members than are read. What stands in a string is text and counts for nothing."""
+    if len(body) <= min(max_brackets, max_keys):
+        return None  # each of them is a byte: to count them would cost a small ticket more than to parse it
     if body.count(b"[") + body.count(b"{") <= max_brackets and body.count(b":") <= max_keys:
         return None
     bare = _STRINGS.sub(b"", body)
@@ -147,6 +155,34 @@ def _is_shallow(value: Any, max_depth: int) -> bool:
             if isinstance(inner, dict | list)
         ]
     return True
+
+
+def _has_each_string_once(value: Any, body: bytes) -> bool:
+    """Whether a glance proves that no key came twice, no number is long and nothing is deep: so it is for most tickets.
+
+    A string has two quotes, and what is dropped because its key comes again has a string at least, that key. So where
+    the bytes have no more quotes than the strings that were read need, each was read; an escaped quote is one too many.
+    """
+    if not isinstance(value, dict) or len(value) > _FEW_MEMBERS:
+        return False
+    strings = 0
+    for members in (value, *(inner for inner in value.values() if isinstance(inner, dict))):
+        if len(members) > _FEW_MEMBERS:
+            return False
+        strings += len(members)
+        for member in members.values():
+            kind = type(member)
+            if kind is str:
+                strings += 1
+            elif kind is int:
+                if not -_SHORT_INTEGER < member < _SHORT_INTEGER:
+                    return False
+            elif kind is dict and members is value:
+                continue  # its turn comes
+            elif member is not None and kind is not bool:
+                return False
+    # What is cut out is found as fast as the processor can; `count` looks at byte after byte, 5 us for 16 KiB.
+    return len(body) - len(body.replace(b'"', b"")) == 2 * strings
 
 
 class _Doubt(Exception):

@@ -12,6 +12,7 @@ import logging
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ import msgspec
 from gateway.admission import Limits, Refused
 from gateway.contract import logs
 from gateway.preflight.examination import Passed, examine
-from gateway.preflight.examining import LENGTH, Order, Verdict, command, naming, packed, verdict_of
+from gateway.preflight.examining import LENGTH, Order, Verdict, command, legible, naming, packed, verdict_of
 from gateway.preflight.ticket import Submission
 from gateway.preflight.tokens import OutOfTime
 from gateway.preflight.vocabulary import Vocabulary
@@ -53,8 +54,20 @@ class ExaminationFailed(Exception):
 class Examiner:
     """Examines submissions for a server. Close it when the server has stopped."""
 
-    def __init__(self, limits: Limits, vocabulary: Vocabulary, *, seconds: float, queued: int = QUEUED) -> None:
-        """`seconds` is what one examination may take, its wait included; `queued` how many may wait or run."""
+    def __init__(
+        self,
+        limits: Limits,
+        vocabulary: Vocabulary,
+        *,
+        seconds: float,
+        queued: int = QUEUED,
+        took: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`seconds` is what one examination may take, its wait included; `queued` how many may wait or run.
+
+        `took` is told how long each examination took, its wait included: once, whoever asked for it.
+        """
+        self._took = took
         self.limits = limits
         self.vocabulary = vocabulary
         caps = (own.max_tokens for own in limits.kinds.values())
@@ -65,7 +78,7 @@ class Examiner:
         self._turn = asyncio.Lock()
         self._process: _Process | None = None
         self._closed = False
-        self._last: tuple[Submission, Refused | OutOfTime] | None = None
+        self._last: tuple[Submission, Passed | Refused | OutOfTime] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -86,18 +99,26 @@ class Examiner:
             self._process.end()
 
     async def examine(
-        self, submission: Submission, limits: Limits | None = None
+        self, submission: Submission, limits: Limits | None = None, *, client: str
     ) -> Passed | Refused | OutOfTime | Busy:
         """Examine `submission` within the seconds set. A caller that gives up frees the place of one that waits.
 
-        `limits` are the examiner's own unless others are named. Raises ExaminationFailed.
+        `limits` are the examiner's own unless others are named. Of a large ticket, text and attributes stay away: there
+        is a digest of them and of `client` in their place. Raises ExaminationFailed.
         """
-        limits = self.limits if limits is None else limits
-        deadline = time.monotonic() + self._seconds
+        last, self._last = self._last, None
+        if last is not None and (limits is None or limits is self.limits) and last[0] == submission:
+            return last[1]  # `at_once` has just come to it
+        started = time.monotonic()
+        chosen = self.limits if limits is None else limits
+        verdict = await self._examined(submission, chosen, client, started + self._seconds)
+        self._took(time.monotonic() - started)
+        return verdict
+
+    async def _examined(
+        self, submission: Submission, limits: Limits, client: str, deadline: float
+    ) -> Passed | Refused | OutOfTime | Busy:
         if self._is_quick(submission):
-            if self._last is not None and limits is self.limits and self._last[0] == submission:
-                (_, verdict), self._last = self._last, None  # `at_once` has just come to it
-                return verdict
             return examine(submission, limits, self.vocabulary, deadline=deadline)
         if self._outstanding >= self._queued:
             return Busy()
@@ -109,19 +130,22 @@ class Examiner:
                 process = await self._started()
                 if process is None:
                     return Busy()
-                return await process.examine(submission, limits, deadline)
+                return await process.examine(submission, limits, client, deadline)
         finally:
             self._outstanding -= 1
 
     def at_once(self, submission: Submission) -> Passed | None:
-        """Return the verdict on a submission that is quickly found to be faultless; None leaves it to `examine`."""
+        """Return the verdict on a submission that is quickly found to be faultless; None leaves it to `examine`.
+
+        Whatever it is, it is not found again where `examine` is asked next for the same.
+        """
         if not self._is_quick(submission):
             return None
+        started = time.monotonic()
         verdict = examine(submission, self.limits, self.vocabulary)
-        if isinstance(verdict, Passed):
-            return verdict
+        self._took(time.monotonic() - started)
         self._last = (submission, verdict)
-        return None
+        return verdict if isinstance(verdict, Passed) else None
 
     def _is_quick(self, submission: Submission) -> bool:
         """Tell whether it is small, and no vocabulary, which this process does without, can be needed for it."""
@@ -185,12 +209,17 @@ class _Process:
         """Whether it takes nothing any more."""
         return self._ending or self._listening.done()
 
-    async def examine(self, submission: Submission, limits: Limits, deadline: float) -> Passed | Refused | OutOfTime:
+    async def examine(
+        self, submission: Submission, limits: Limits, client: str, deadline: float
+    ) -> Passed | Refused | OutOfTime:
         """Have one submission examined; raises ExaminationFailed."""
         number = next(self._numbers)
+        order = packed(
+            Order(number=number, client=client, submission=legible(submission), limits=limits, deadline=deadline)
+        )
         answer: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
         self._pending[number] = answer
-        self._writer.write(packed(Order(number=number, submission=submission, limits=limits, deadline=deadline)))
+        self._writer.write(order)
         try:
             await asyncio.wait({answer}, timeout=deadline + _PATIENCE - time.monotonic())
         finally:

@@ -7,10 +7,11 @@ but those that bound its own work. Never raises for any input.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.admission import AttachmentFacts, Limits, Rule, Violation
 from gateway.contract import references
@@ -37,8 +38,7 @@ _LONGEST_REFERENCE = 1_024
 _OPAQUE_AS_TEXT = MediaType(essence="text/plain", parameters={})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """The bytes of a ticket and what was said about them, over HTTP or in a message's properties.
 
     `kind` is the one named beside the body (`?kind=`, `Lazaretto-Kind`, the message's type). `charset` is what an
@@ -47,7 +47,7 @@ class Submission:
     without one there are none, whatever the bytes say.
     """
 
-    body: bytes = field(repr=False)
+    body: bytes
     content_type: str | None
     kind: str | None = None
     charset: str | None = None
@@ -55,17 +55,24 @@ class Submission:
     opaque_as_text: bool = False
     folder: str = ""
 
+    def __repr__(self) -> str:
+        """Show what was said about the bytes, and none of them."""
+        return f"Submission(kind={self.kind!r}, content_type={self.content_type!r}, bytes={len(self.body)})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+
+class Ticket(Struct, frozen=True, kw_only=True):
     """What a handler gets to work with. `id` is the client's choice, if it made one."""
 
     kind: str
     id: str | None = None
     subject: str | None = None
-    text: str = field(repr=False)
-    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    text: str
+    attributes: Mapping[str, Any] = {}
     attachments: tuple[Attachment, ...] = ()
+
+    def __repr__(self) -> str:
+        """Show which ticket it is, and nothing of what it says."""
+        return f"Ticket(kind={self.kind!r}, id={self.id!r}, attachments={len(self.attachments)})"
 
     def texts(self) -> tuple[str, ...]:
         """Everything of it that a prompt may contain, and so everything whose tokens count."""
@@ -76,8 +83,7 @@ class Ticket:
         return tuple(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """A ticket and how it was read; `ticket` is None when findings refuse it, `kind` when no valid one was named."""
 
     ticket: Ticket | None = None
@@ -145,7 +151,7 @@ def _from_json(body: bytes, media_type: MediaType, submission: Submission, limit
                 value,
                 kind=submission.kind,
                 limits=limits,
-                may_hold_nul=b"\\u0000" in body,
+                source=body,
                 folder=submission.folder,
             )
             return _reading(read, limits, charset="utf-8", source=CharsetSource.FORMAT)

@@ -15,14 +15,16 @@ import threading
 
 import sqlalchemy as sa
 
-from gateway.broker import BrokerUnreachable, TopologyConflict
+from gateway.amqp.broker import BrokerUnreachable, TopologyConflict
 from gateway.contract import logs
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, help_text, load
 from gateway.station import command_line, keys_verb
 from gateway.station.channels import ChannelUnusable
 from gateway.station.revisions import StoreVersion
+from gateway.tracing import TracesUnavailable
 
+gc.freeze()  # nor through them when something else is looked for, or at the end
 gc.enable()
 
 _USAGE = 2
@@ -57,7 +59,7 @@ def main() -> int:
     except BadKeyFile as error:
         print("LAZARETTO_DESK_KEYS:", *error.problems, sep="\n", file=sys.stderr)
         return _USAGE
-    except StoreVersion as error:
+    except (StoreVersion, TracesUnavailable) as error:
         print(error, file=sys.stderr)
         return _USAGE
     except (sa.exc.SQLAlchemyError, OSError) as error:

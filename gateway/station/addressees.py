@@ -13,7 +13,7 @@ from typing import Final
 from gateway.callback import Callback
 from gateway.clients import read_file
 from gateway.contract.logs import event
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.station.pauses import pause
 
 _LOOK_EVERY: Final = 1.0

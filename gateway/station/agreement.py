@@ -100,7 +100,7 @@ def _finding(mismatch: Mismatch, number: int, suspects: Suspects) -> Finding:
         Mismatch.MISSING_ITEM: "the journal says quarantined, and there is no item in store or queue",
         Mismatch.MISSING_JOURNAL: "the item is here, and the journal never told of its runs",
         Mismatch.MISSING_REPLAY: "the replay was confirmed, and no node or queue has it; its original is kept",
-        Mismatch.UNCONFIRMED_REPLAY: "a replay was begun and never confirmed; `replay --resume` sends it again",
+        Mismatch.UNCONFIRMED_REPLAY: "a replay was begun and never confirmed; `operations resume` sends it again",
         Mismatch.STALLED_QUEUE: "waiting in the quarantine queue, and nothing is being stored",
         Mismatch.DEAD_RUN: "said to run on a node that is dead; whoever gets the redelivery closes it",
     }

@@ -22,6 +22,8 @@ DEADLINE: Final = 10.0
 _MAX_LABEL: Final = 240
 _MAX_ANNOTATION: Final = 4096
 _MAX_ANSWER: Final = 2048
+_REFUSALS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
+"""Of one of these alerts, or of so many at once by what stands before the server: fewer may be taken."""
 _END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _LABELS: Final = ("ticket", "generation", "kind", "reason", "build", "rule", "mismatch", "owner")
 
@@ -45,7 +47,9 @@ class Alertmanager:
         now = datetime.now(UTC).timestamp()
         alerts = [_alert(notice, lasts_until=now + self.expiry) for notice in notices]
         try:
-            async with asyncio.timeout(DEADLINE), self._session.post(self._url, json=alerts) as answer:
+            # A redirect would be followed with a GET, whose answer says nothing of these.
+            post = self._session.post(self._url, json=alerts, allow_redirects=False)
+            async with asyncio.timeout(DEADLINE), post as answer:
                 said = (await answer.content.read(_MAX_ANSWER)).decode("utf-8", "replace")
         except TimeoutError as error:
             raise ChannelFailed(f"{self._host} did not answer within {DEADLINE:g} s") from error
@@ -53,7 +57,7 @@ class Alertmanager:
             raise ChannelFailed(f"{type(error).__name__}: {error}") from error
         if answer.status == HTTPStatus.OK:
             return
-        if answer.status == HTTPStatus.BAD_REQUEST:
+        if answer.status in _REFUSALS:
             raise AlertRefused(f"it refused: {said}")
         raise ChannelFailed(f"it answered {answer.status}: {said}")
 

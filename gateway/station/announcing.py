@@ -3,17 +3,18 @@
 Owns what is told of each event, and the key by which others recognize what it is about. Sends nothing.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.station import escalations, wording
+from gateway.station import cases, escalations, wording
+from gateway.station.cases import Case
 from gateway.station.channels import Notice
-from gateway.station.dossier import Dossier, Item, find
 from gateway.station.escalations import ESCALATION
 from gateway.station.holding import AlertEvent, ItemState
-from gateway.station.owed import Owed
+from gateway.station.owed import Owed, is_undone
 from gateway.station.storable import parsed
 from gateway.station.store import Store
 from gateway.station.surge import LASTS_FOR
@@ -35,19 +36,34 @@ def storm_key(build: str, since: float) -> str:
     return f"lazaretto:storm:{build}:{since:.3f}"
 
 
-async def worded(store: Store, owed: Owed, channel: str, desk: str) -> Notice | str:
-    """Return the alert for a channel, or why there is nothing to be told any more; raises LookupError, ValueError."""
-    if not owed.is_of_an_item:
-        return of_no_item(owed.row, desk)
-    row, about = owed.row, owed.event
-    dossier = await find(store, row.ticket)
-    held = dossier.items if dossier is not None else ()
-    item = next((item for item in held if item.generation == row.generation), None)
-    if dossier is None or item is None:
-        raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
+async def worded(store: Store, owed: Sequence[Owed], channel: str, desk: str) -> list[Notice | str | Exception]:
+    """Return of each its alert for a channel, or why there is nothing to be told any more, or why it has no words."""
+    keys = {(one.row.ticket, one.row.generation) for one in owed if one.is_of_an_item}
     async with store.reading() as transaction:
-        needless = await _needless(transaction, owed, channel, item.state)
-    return needless or of_item(dossier, item, about, desk)
+        known = await cases.find(transaction, keys)
+        needless = {
+            one.id: await _needless(transaction, one, channel, case.item.state)
+            for one in owed
+            if one.is_of_an_item and one.is_known and (case := known.get((one.row.ticket, one.row.generation)))
+        }
+        opening = [one for one in owed if channel == ESCALATION and one.row.event == AlertEvent.QUARANTINED.value]
+        reopens = {
+            one.id for one in opening if await escalations.was_closed(transaction, one.row.ticket, one.row.generation)
+        }
+    return [needless.get(one.id) or _worded(one, known, desk, reopens=one.id in reopens) for one in owed]
+
+
+def _worded(owed: Owed, known: Mapping[tuple[str, int], Case], desk: str, *, reopens: bool) -> Notice | Exception:
+    row = owed.row
+    try:
+        if not owed.is_of_an_item:
+            return of_no_item(row, desk)
+        case = known.get((row.ticket, row.generation))
+        if case is None:
+            raise LookupError(f"an alert about {row.ticket}, generation {row.generation}, which is not held")
+        return of_item(case, owed.event, desk, reopened_at=row.created_at if reopens else None)
+    except Exception as error:  # noqa: BLE001 - whatever makes one alert go wrong, the others are told
+        return error
 
 
 async def is_needless(transaction: AsyncConnection, owed: Owed, channel: str) -> bool:
@@ -59,19 +75,19 @@ async def is_needless(transaction: AsyncConnection, owed: Owed, channel: str) ->
 
 async def _needless(transaction: AsyncConnection, owed: Owed, channel: str, state: ItemState) -> str | None:
     is_waiting = state in _WAITING
-    if owed.event is AlertEvent.RESOLVED and is_waiting:
+    if is_undone(owed.event, state):
         return "not told: it waits for a decision again"
     if channel == ESCALATION and not is_waiting:
         # Nobody outside is asked to look at what is decided, nor told of the end of what he never heard of.
-        known = await escalations.was_sent(transaction, owed.row.ticket, owed.row.generation)
+        known = await escalations.is_with_them(transaction, owed.row.ticket, owed.row.generation)
         if owed.event is AlertEvent.QUARANTINED or not known:
             return "not told: it was decided before"
     return None
 
 
-def of_item(dossier: Dossier, item: Item, about: AlertEvent, desk: str) -> Notice:
-    """Word an alert about an item."""
-    of_generation = [run for run in dossier.runs if run.generation == item.generation]
+def of_item(case: Case, about: AlertEvent, desk: str, *, reopened_at: float | None = None) -> Notice:
+    """Word an alert about an item; `reopened_at` is when one was held again of which the end had been told."""
+    item, last = case.item, case.last
     link = f"{desk}/items/{item.ticket}"
     key = item_key(item.ticket, item.generation)
     fields: dict[str, Any] = {
@@ -82,8 +98,11 @@ def of_item(dossier: Dossier, item: Item, about: AlertEvent, desk: str) -> Notic
         "reason": item.reason,
     }
     if about is AlertEvent.QUARANTINED:
-        fields["evidence"] = wording.sentence(of_generation[-1]) if of_generation else "never started"
-        text = wording.quarantined(item, dossier.runs, link)
+        fields["evidence"] = "never started" if last is None else wording.sentence(last)
+        text = wording.quarantined(item, last, link)
+        if reopened_at is not None:
+            fields["reopened_at"] = reopened_at
+            text = f"It is open again. {text}"
     else:
         fields |= {"decision": item.state.value, "by": item.decided_by, "because": item.decision_reason}
         text = wording.resolved(item, link)
@@ -92,7 +111,7 @@ def of_item(dossier: Dossier, item: Item, about: AlertEvent, desk: str) -> Notic
         key=key,
         title=wording.title(item),
         text=text,
-        fields={**fields, "client": dossier.client, "dedup_key": key, "link": link},
+        fields={**fields, "client": case.client, "dedup_key": key, "link": link},
         began_at=item.arrived_at,
         over_at=None if item.state in _WAITING else item.decided_at,
     )

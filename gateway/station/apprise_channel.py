@@ -41,6 +41,7 @@ class AppriseChannel:
     """One Apprise URL: Slack, mail, PagerDuty, a plain JSON hook, ..."""
 
     manner: Final = Manner.FEW
+    at_once: Final = 1
 
     def __init__(self, url: str) -> None:
         scheme = url.partition("://")[0] if "://" in url else "scheme-less"

@@ -59,6 +59,9 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
         "--on-hold", action=argparse.BooleanOptionalAction, default=None, help="only what is on hold, or is not"
     )
     parser.add_argument("--overdue", action="store_true", default=None, help="only what should be decided by now")
+    parser.add_argument(
+        "--unconfirmed", action="store_true", default=None, help="only what was sent, and never confirmed"
+    )
 
 
 def chosen(arguments: argparse.Namespace, *states: ItemState, tickets: tuple[str, ...] = ()) -> Filter:
@@ -77,6 +80,7 @@ def chosen(arguments: argparse.Namespace, *states: ItemState, tickets: tuple[str
         groups=tuple(arguments.group or ()),
         on_hold=arguments.on_hold,
         overdue=arguments.overdue,
+        unconfirmed=arguments.unconfirmed,
         tickets=tickets,
     )
     return replace(found, states=states) if states else found

@@ -15,9 +15,13 @@ from gateway.contract.envelope import Admission, Envelope, Malformed
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import UNKNOWN_KIND, TicketId
 from gateway.contract.outcomes import CHARGED, Outcome, Reason, Stamp
+from gateway.contract.text import clip
 from gateway.contract.wire import Wire
 
 MAX_TICKET_ID: Final = 128
+_MAX_REASON: Final = 128
+MAX_DETAIL: Final = 1024
+"""Bytes. Both stand in indexes, which hold no long text; the message keeps the whole of them."""
 _RAW_HEADERS: Final = "lz-raw-headers"
 _UNCHARGED_RETURNS: Final = frozenset({Outcome.RELEASED, Outcome.OUTAGE, Outcome.DEPENDENCY})
 
@@ -58,8 +62,8 @@ def read(wire: Wire) -> Arrival:
                 generation=found.generation,
                 kind=found.kind,
                 # Only the broker dead-letters without a reason: it gave up on handing the message out (C18).
-                reason=found.reason or Reason.DELIVERY_LIMIT,
-                detail=found.detail,
+                reason=clip(found.reason or Reason.DELIVERY_LIMIT, _MAX_REASON),
+                detail=None if found.detail is None else clip(found.detail, MAX_DETAIL),
                 malformed=False,
                 stamp=found.stamp,
                 crashes=found.crashes,
@@ -137,8 +141,8 @@ def _malformed(found: Malformed, digest: str) -> Arrival:
         ticket=found.ticket,
         generation=0,
         kind=found.kind,
-        reason=reason if wrapped and isinstance(reason, str) else Reason.MALFORMED,
-        detail=detail if wrapped and isinstance(detail, str) else found.detail,
+        reason=clip(reason, _MAX_REASON) if wrapped and isinstance(reason, str) else Reason.MALFORMED,
+        detail=clip(detail if wrapped and isinstance(detail, str) else found.detail, MAX_DETAIL),
         malformed=True,
         stamp=Stamp(generation=0, attempt=1, interruptions=0),
         crashes=0,

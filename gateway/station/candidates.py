@@ -4,6 +4,7 @@ Owns the dry run. What it says of an item is true at that moment; the executor a
 Reads page by page, and of bodies only those that never passed the door's checks.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -13,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Envelope
-from gateway.station import holds, item_rows, replays, successor
+from gateway.station import doubts, holds, item_rows, replays, successor
 from gateway.station.holding import ItemState
 from gateway.station.operations import MAX_ITEMS, Candidate, Kind
 from gateway.station.selection import Filter, where
@@ -32,11 +33,19 @@ class TooMany(Exception):
     """The filter means more items than one operation may have; the text says so."""
 
 
+def meant(act: Kind, chosen: Filter) -> Filter:
+    """Return the filter with what an act can be about: what is in doubt is resumed, and what is held anything else."""
+    if act is Kind.RESUME:
+        return replace(chosen, states=(ItemState.REPLAYING,), unconfirmed=True)
+    return replace(chosen, states=(ItemState.HELD,))
+
+
 async def find(
     store: Store, act: Kind, chosen: Filter, *, limit: int = replays.UNLIMITED, check: Check | None = None
 ) -> list[Candidate]:
     """Return the items that a filter means, oldest first; raises TooMany, VocabularyError.
 
+    The filter has to be as `meant` returns it.
     Tickets that were named one by one are all there, also those that nothing can be done with.
     """
     found: list[Candidate] = []
@@ -49,16 +58,17 @@ async def find(
             query = query.where(sa.tuple_(items.c.arrived_at, items.c.ticket) > sa.tuple_(last.arrived_at, last.ticket))
         async with store.reading() as transaction:
             rows = (await transaction.execute(query)).all()
-            replayed = await _replayed(transaction, [row.ticket for row in rows])
-            waiting = await holds.find_each(transaction, [row.ticket for row in rows])
+            tickets = [row.ticket for row in rows]
+            replayed, waiting = await _replayed(transaction, tickets), await holds.find_each(transaction, tickets)
+            begun = await _begun(transaction, tickets) if act is Kind.RESUME else {}
         for row in rows:
-            times = replayed.get(row.ticket, 0)
-            hold = waiting.get(row.ticket)
-            why = (
-                hold.sentence
-                if hold is not None
-                else await _why_not(store, act, row, replayed=times, limit=limit, check=check)
-            )
+            if row.ticket in waiting:
+                why: str | None = waiting[row.ticket].sentence
+            elif act is Kind.RESUME:
+                why = _why_not_resumed(row, begun.get((row.ticket, row.generation)))
+            else:
+                times = replayed.get(row.ticket, 0)
+                why = await _why_not(store, act, row, replayed=times, limit=limit, check=check)
             found.append(Candidate(ticket=row.ticket, generation=row.generation, why=why))
         if len(found) > MAX_ITEMS:
             raise TooMany(f"more than {MAX_ITEMS} items: narrow it down")
@@ -89,6 +99,19 @@ async def _why_not(store: Store, act: Kind, row: Any, *, replayed: int, limit: i
     async with store.reading() as transaction:
         body = await transaction.scalar(sa.select(items.c.body).filter_by(ticket=row.ticket, generation=row.generation))
     return await check(replace(envelope, body=bytes(body or b"")))
+
+
+def _why_not_resumed(row: Any, told: Any) -> str | None:
+    if row.state != ItemState.REPLAYING:
+        return item_rows.taken(row).sentence
+    sending = None if told is None else doubts.still_sending(told, time.time())
+    return None if sending is None else sending.why
+
+
+async def _begun(transaction: AsyncConnection, tickets: Sequence[str]) -> dict[tuple[str, int], Any]:
+    columns = (sent.c.ticket, sent.c.generation, sent.c.begun_at, sent.c.in_doubt)
+    rows = (await transaction.execute(sa.select(*columns).where(sent.c.ticket.in_(tickets)))).all()
+    return {(row.ticket, row.generation): row for row in rows}
 
 
 async def _replayed(transaction: AsyncConnection, tickets: Sequence[str]) -> dict[str, int]:

@@ -46,6 +46,8 @@ class Selection:
     """Id of what it died of."""
     overdue: bool | None = None
     on_hold: bool | None = None
+    unconfirmed: bool | None = None
+    """Whether it was sent, and nobody hears of the confirm any more."""
 
     def filter(self) -> Filter:
         """Return it as what an operation, an export or a program is told: it means the same items everywhere."""
@@ -61,6 +63,7 @@ class Selection:
             groups=_some(self.group),
             overdue=self.overdue,
             on_hold=self.on_hold,
+            unconfirmed=self.unconfirmed,
             since=self.since,
             until=self.until,
         )

@@ -7,16 +7,19 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import orjson
 
 from gateway.contract.ids import uuid7
 from gateway.contract.logs import event
-from gateway.contract.topology import Topology
+from gateway.contract.topology import Route, Topology
 from gateway.contract.wire import Wire
 from gateway.station.holding import AlertEvent
-from gateway.station.sender import NotSent, Sender, Unconfirmed
+from gateway.station.sender import Sender
+
+_MANY: Final = 128
+"""Where sending one takes no time of anybody's. A station that is killed before it has marked them says them twice."""
 
 
 class ChannelFailed(Exception):
@@ -68,11 +71,23 @@ class Channel(Protocol):
     def manner(self) -> Manner:
         """How much it bears."""
 
+    @property
+    def at_once(self) -> int:
+        """How many it may be sent before the first of them has arrived; they are marked together."""
+
     async def send(self, notice: Notice) -> str | None:
         """Send once, and return what the other side calls it, if it says; raises ChannelFailed."""
 
     async def close(self) -> None:
         """Let go of what it holds."""
+
+
+@runtime_checkable
+class Swift(Channel, Protocol):
+    """One of which many alerts leave together: a task for each would cost more than its sending."""
+
+    async def send_all(self, notices: Sequence[Notice]) -> Sequence[str | ChannelFailed | None]:
+        """Send each once, and return of each what `send` returns or raises."""
 
 
 class Mirror(Protocol):
@@ -98,6 +113,7 @@ class LogChannel:
 
     name: Final = "log"
     manner: Final = Manner.EACH
+    at_once: Final = _MANY
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("lazaretto.alerts")
@@ -106,6 +122,12 @@ class LogChannel:
         """Write the line."""
         level = logging.INFO if notice.event in _GOOD_NEWS else logging.WARNING
         event(self._logger, notice.event.value, level, **notice.fields)
+
+    async def send_all(self, notices: Sequence[Notice]) -> list[None]:
+        """Write a line for each."""
+        for notice in notices:
+            await self.send(notice)
+        return [None] * len(notices)
 
     async def close(self) -> None:
         """Hold nothing."""
@@ -116,6 +138,7 @@ class ExchangeChannel:
 
     name: Final = "exchange"
     manner: Final = Manner.EACH
+    at_once: Final = _MANY
 
     def __init__(self, sender: Sender, topology: Topology) -> None:
         self._sender = sender
@@ -123,6 +146,16 @@ class ExchangeChannel:
 
     async def send(self, notice: Notice) -> None:
         """Publish it, confirmed."""
+        (failed,) = await self.send_all([notice])
+        if failed is not None:
+            raise failed
+
+    async def send_all(self, notices: Sequence[Notice]) -> list[ChannelFailed | None]:
+        """Publish all at once, each confirmed."""
+        fates = await self._sender.send_all([self._message(notice) for notice in notices], mandatory=False)
+        return [None if fate is None else ChannelFailed(str(fate)) for fate in fates]
+
+    def _message(self, notice: Notice) -> tuple[Route, Wire]:
         body = orjson.dumps({"event": notice.event.value, **notice.fields, "text": notice.text}, default=str)
         wire = Wire(
             body=body,
@@ -131,10 +164,7 @@ class ExchangeChannel:
             type=notice.event.value,
             content_type="application/json",
         )
-        try:
-            await self._sender.send(self._topology.to_alerts(notice.event.value), wire, mandatory=False)
-        except (NotSent, Unconfirmed) as error:
-            raise ChannelFailed(str(error)) from error
+        return self._topology.to_alerts(notice.event.value), wire
 
     async def close(self) -> None:
         """Hold nothing; the sender is the station's."""

@@ -57,7 +57,7 @@ def add_verbs(verbs: Any) -> None:
     decide_verbs.add_verbs(verbs)
     review_verbs.add_verbs(verbs)
     operations_verb.add_arguments(
-        verb(verbs, "operations", "replay or discard many, with a canary, paced, to be stopped")
+        verb(verbs, "operations", "replay, resume or discard many, with a canary, paced, to be stopped")
     )
     resetting = verb(verbs, "reset", "give attempts back after an incident; counts first")
     add_decision(resetting)

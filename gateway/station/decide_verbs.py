@@ -21,6 +21,7 @@ from gateway.station.replays import Plan
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 from gateway.station.successor import Change
+from gateway.tracing import Service, open_traces
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -91,7 +92,8 @@ async def _replay(store: Store, arguments: argparse.Namespace, settings: Station
         plan = prepared
     elif arguments.dry_run:
         return _fail("nothing to try: name an edit, or use `operations replay` for a dry run of many")
-    sender = Sender(settings.broker_url)
+    traces = open_traces(Service.STATION)
+    sender = Sender(settings.broker_url, traces)
     try:
         if arguments.resume:
             outcome = await replays.resume(store, sender, settings.topology, arguments.ticket, decision(arguments))
@@ -101,6 +103,7 @@ async def _replay(store: Store, arguments: argparse.Namespace, settings: Station
             )
     finally:
         await sender.close()
+        await traces.close()
     return _told(outcome, arguments)
 
 

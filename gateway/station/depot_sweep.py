@@ -18,7 +18,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway import broker
+from gateway.amqp import broker
 from gateway.contract.logs import event
 from gateway.contract.outcomes import TicketState
 from gateway.contract.references import owner_of

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.contract.journal import EventName
+from gateway.station import roll_call
 from gateway.station.dossier import Dossier, Item
 from gateway.station.escalations import Escalation
+from gateway.station.fleet import NodeState
 from gateway.station.lineage import Descent
 from gateway.station.operations import Operation
 from gateway.station.progress import Line, Outcome
@@ -97,6 +100,13 @@ def of_operation(one: Operation, counted: Mapping[Outcome, int]) -> dict[str, An
         "reason": one.reason,
         "ended_at": one.ended_at,
     }
+
+
+def of_fleet(states: Sequence[NodeState], now: float) -> dict[str, Any]:
+    """Return what nodes said of themselves as `fleet --json` and the desk's API give it."""
+    found = [{**asdict(node), "slots": node.slots} for node in roll_call.nodes(states, now)]
+    said = [asdict(state) for state in states if state.event != EventName.NODE.value]
+    return {"nodes": found, "states": said}
 
 
 def of_line(line: Line) -> dict[str, Any]:

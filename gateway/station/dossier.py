@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.station import owners, told_twice
 from gateway.station.holding import ItemState
-from gateway.station.ledger import Trust
 from gateway.station.selection import Filter, where
 from gateway.station.storable import parsed
 from gateway.station.store import Store
@@ -23,6 +22,7 @@ from gateway.station.tables.tickets import runs, tickets
 
 MAX_LISTED: Final = 500
 PREVIEW_BYTES: Final = 16 * 1024
+_IN_ORDER: Final = (runs.c.generation, runs.c.attempt, runs.c.interruptions)
 _ACT: Final = ("at", "generation", "actor", "act", "reason", "code", "operation")
 
 
@@ -199,14 +199,11 @@ async def find(store: Store, ticket: str) -> Dossier | None:
 
 async def find_runs(transaction: AsyncConnection, ticket: str) -> list[Run]:
     """Return a ticket's runs, oldest first, each start once."""
-    query = sa.select(runs).filter_by(ticket=ticket).order_by(runs.c.generation, runs.c.attempt, runs.c.interruptions)
-    rows = (await transaction.execute(query)).all()
-    witnessed = [row for row in rows if row.trust > Trust.HISTORY]
-    return [
-        _run(row)
-        for row in rows
-        if row.trust > Trust.HISTORY or not any(told_twice.is_same(row, other) for other in witnessed)
-    ]
+    return _told_once((await transaction.execute(sa.select(runs).filter_by(ticket=ticket).order_by(*_IN_ORDER))).all())
+
+
+def _told_once(rows: Sequence[Any]) -> list[Run]:
+    return [run_of(row) for row in told_twice.told_once(rows)]
 
 
 async def find_items(store: Store, states: Sequence[ItemState], *, newest_first: bool = False) -> list[Item]:
@@ -335,7 +332,8 @@ def _item(row: Any) -> Item:
     )
 
 
-def _run(row: Any) -> Run:
+def run_of(row: Any) -> Run:
+    """Return a row of `runs` as what people read."""
     return Run(
         generation=row.generation,
         attempt=row.attempt,

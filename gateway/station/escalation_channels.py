@@ -33,6 +33,7 @@ class EscalationWebhook:
 
     name: Final = ESCALATION
     manner: Final = Manner.EACH
+    at_once: Final = 1
 
     def __init__(self, known: Sequence[Callback], *, private: bool) -> None:
         """`known` is the address with each of its secrets; `private` allows addresses inside our network."""
@@ -54,10 +55,11 @@ class EscalationWebhook:
 
 
 class EscalationMail:
-    """A mail to some mailboxes, and another one in the same thread when it is decided."""
+    """A mail to some mailboxes, and others in the same thread when it is decided, or open again after that."""
 
     name: Final = ESCALATION
     manner: Final = Manner.EACH
+    at_once: Final = 1
 
     def __init__(self, server: MailServer, *, sender: str, to: Sequence[str]) -> None:
         self._server = server
@@ -82,7 +84,7 @@ class EscalationMail:
         letter["Date"] = format_datetime(datetime.now(UTC))
         letter["Message-ID"] = self._in_thread(notice)
         letter["Auto-Submitted"] = "auto-generated"
-        if notice.event is AlertEvent.RESOLVED:
+        if _message_id(notice) != _opening_id(notice):
             letter["In-Reply-To"] = letter["References"] = f"<{_opening_id(notice)}@lazaretto>"
         letter.set_content("\n".join(_lines(notice)) + "\n")
         return letter
@@ -108,7 +110,9 @@ def _event(notice: Notice) -> dict[str, Any]:
 def _phase(notice: Notice) -> str:
     if notice.event is AlertEvent.TEST:
         return "test"
-    return "closed" if notice.event is AlertEvent.RESOLVED else "opened"
+    if notice.event is AlertEvent.RESOLVED:
+        return "closed"
+    return "reopened" if "reopened_at" in notice.fields else "opened"
 
 
 def _opening_id(notice: Notice) -> str:
@@ -116,9 +120,13 @@ def _opening_id(notice: Notice) -> str:
 
 
 def _message_id(notice: Notice) -> str:
-    if notice.event is not AlertEvent.RESOLVED:
-        return _opening_id(notice)
-    return str(uuid.uuid5(_IDS, f"{notice.key}:closed:{notice.over_at}"))
+    match _phase(notice):
+        case "closed":
+            return str(uuid.uuid5(_IDS, f"{notice.key}:closed:{notice.over_at}"))
+        case "reopened":
+            return str(uuid.uuid5(_IDS, f"{notice.key}:reopened:{notice.fields['reopened_at']}"))
+        case _:
+            return _opening_id(notice)
 
 
 def _lines(notice: Notice) -> list[str]:

@@ -18,10 +18,13 @@ class EscalationState(StrEnum):
     """Its item is decided."""
 
 
-def escalation_state(*, is_open: bool, sent: bool, acknowledged: bool) -> EscalationState:
-    """Return the state; `is_open` while nobody has decided about the item."""
+def escalation_state(*, is_open: bool, sent: bool, told_over: bool, acknowledged: bool) -> EscalationState:
+    """Return the state; `is_open` while nobody has decided about the item.
+
+    `told_over` is whether the last that people outside heard of it is that it is over: then they have it no more.
+    """
     if not is_open:
         return EscalationState.CLOSED
     if acknowledged:
         return EscalationState.ACKNOWLEDGED
-    return EscalationState.SENT if sent else EscalationState.OWED
+    return EscalationState.SENT if sent and not told_over else EscalationState.OWED

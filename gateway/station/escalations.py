@@ -29,6 +29,7 @@ MAX_REFERENCE: Final = 200
 MAX_LISTED: Final = 500
 _WAITING: Final = ("held", "replaying")
 _OPENING: Final = "item.quarantined"
+_WITH_THEM: Final = sa.and_(escalations.c.sent_at.is_not(None), escalations.c.closed_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +67,21 @@ async def owe(transaction: AsyncConnection, taken_in: Iterable[tuple[str, int]],
 
 
 async def owe_again(transaction: AsyncConnection, ticket: str, generation: int, now: float) -> None:
-    """Owe the handing over of an item that is held again, where nobody outside has heard of it while it was decided."""
-    unheard = sa.exists().where(
+    """Owe the handing over of an item that is held again to people outside who do not know that it is open.
+
+    They have not heard of it while it was decided, or they have been told of its end.
+    """
+    unknown = sa.exists().where(
         escalations.c.ticket == alerts.c.ticket,
         escalations.c.generation == alerts.c.generation,
-        escalations.c.sent_at.is_(None),
+        sa.not_(_WITH_THEM),
     )
     opening = sa.update(alerts).filter_by(ticket=ticket, generation=generation, channel=ESCALATION, event=_OPENING)
-    told = sa.func.coalesce(alerts.c.retold, 0) + 1  # counters of what was sent never fall
-    again = opening.where(alerts.c.sent_at.is_not(None), unheard)
-    await transaction.execute(again.values(sent_at=None, text=None, due_at=now, retold=told))
+    again = opening.where(alerts.c.sent_at.is_not(None), unknown)
+    await transaction.execute(again.values(sent_at=None, text=None, created_at=now, due_at=now))
+    closed = sa.update(escalations).filter_by(ticket=ticket, generation=generation)
+    anew = {"acknowledged_at": None, "acknowledged_by": None}
+    await transaction.execute(closed.where(escalations.c.closed_at.is_not(None)).values(**anew))
 
 
 async def is_due(transaction: AsyncConnection, ticket: str, generation: int) -> bool:
@@ -84,10 +90,29 @@ async def is_due(transaction: AsyncConnection, ticket: str, generation: int) -> 
     return await transaction.scalar(query) in _WAITING
 
 
-async def was_sent(transaction: AsyncConnection, ticket: str, generation: int) -> bool:
-    """Tell whether anybody outside has heard of it."""
-    query = sa.select(escalations.c.sent_at).filter_by(ticket=ticket, generation=generation)
+async def is_with_them(transaction: AsyncConnection, ticket: str, generation: int) -> bool:
+    """Tell whether people outside have it, and take it for open."""
+    query = sa.select(_WITH_THEM).filter_by(ticket=ticket, generation=generation)
+    return bool(await transaction.scalar(query))
+
+
+async def was_closed(transaction: AsyncConnection, ticket: str, generation: int) -> bool:
+    """Tell whether the last that people outside heard of it is that it is over."""
+    query = sa.select(escalations.c.closed_at).filter_by(ticket=ticket, generation=generation)
     return await transaction.scalar(query) is not None
+
+
+async def note_closed(transaction: AsyncConnection, ticket: str, generation: int, now: float) -> None:
+    """Take note that its end was told; of one that was held again meanwhile they have to hear once more.
+
+    The item is locked first, as by whoever decides about it: one of both sees what the other has done.
+    """
+    state = sa.select(items.c.state).filter_by(ticket=ticket, generation=generation).with_for_update()
+    is_waiting = await transaction.scalar(state) in _WAITING
+    this = sa.update(escalations).filter_by(ticket=ticket, generation=generation)
+    await transaction.execute(this.values(closed_at=now))
+    if is_waiting:
+        await owe_again(transaction, ticket, generation, now)
 
 
 async def note_sent(
@@ -95,7 +120,7 @@ async def note_sent(
 ) -> None:
     """Take note that it went out, and of what the other side calls it, if it said."""
     this = sa.update(escalations).filter_by(ticket=ticket, generation=generation)
-    await transaction.execute(this.values(sent_at=now))
+    await transaction.execute(this.values(sent_at=now, closed_at=None))
     if reference is not None:
         known = {"reference": _reference(reference), "acknowledged_at": now, "acknowledged_by": ANSWER}
         await transaction.execute(this.where(escalations.c.acknowledged_at.is_(None)).values(**known))
@@ -167,6 +192,7 @@ async def _find(
             state=escalation_state(
                 is_open=row.state in _WAITING,
                 sent=row.sent_at is not None,
+                told_over=row.closed_at is not None,
                 acknowledged=row.acknowledged_at is not None,
             ),
             created_at=row.created_at,

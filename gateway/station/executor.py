@@ -224,6 +224,10 @@ class Executor:
                 assert one.lane is not None  # noqa: S101 - a replay has one
                 plan = Plan(lane=one.lane, generation=item.generation, limit=self._limit, operation=one.id)
                 found = await replays.begin(transaction, item.ticket, decision, plan)
+            case Kind.RESUME:
+                found = await replays.resume_in(
+                    transaction, item.ticket, decision, generation=item.generation, operation=one.id
+                )
             case Kind.DISCARD:
                 code = DiscardCode(one.code or DiscardCode.OTHER)
                 found = await decisions.discard_in(

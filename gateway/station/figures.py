@@ -1,7 +1,8 @@
-"""The station's numbers for Prometheus, counted from the store at the moment they are asked for.
+"""The station's numbers for Prometheus, as the store has them at the moment they are asked for.
 
-Owns the metric names of the station. Counts rows instead of events of this process, so that a restart loses nothing
-and decisions made in other processes count; no ticket, client or request is ever a label.
+Owns the metric names of the station. What has happened is counted in the store by whoever does it, and what is there
+is asked of indexes: a restart loses nothing, decisions made in other processes count, and what is long over costs
+nothing. No ticket, client or request is ever a label.
 """
 
 import time
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.station import caseload, escalations, leftovers
+from gateway.station import caseload, escalations, tallying
 from gateway.station.agreement import Finding, Mismatch
 from gateway.station.caseload import Load
 from gateway.station.holding import AlertEvent
@@ -23,7 +24,7 @@ from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts, notices
 from gateway.station.tables.audit import audit
 from gateway.station.tables.callbacks import callbacks
-from gateway.station.tables.items import items, spooled
+from gateway.station.tables.items import spooled
 from gateway.station.tables.refusals import refusal_counts
 
 _REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "not_sent"}
@@ -33,14 +34,11 @@ _REPLAYS = {"replay": "begun", "replay resumed": "resumed", "replay not sent": "
 class Figures:
     """What was counted; every sequence holds rows of labels and a number."""
 
-    quarantined: Sequence[Any]
     by_state: Mapping[tuple[str, str], int]
     """By state and owner."""
     loads: Sequence[Load]
     """What waits for whom."""
     acts: Sequence[Any]
-    sent: Sequence[Any]
-    failed: Sequence[Any]
     lag_seconds: float
     spooled: int
     refusals: Sequence[Any] = ()
@@ -48,8 +46,8 @@ class Figures:
     callbacks: Sequence[Any] = ((0, 0, 0),)
     """Sent, dead, and tries that failed."""
     callback_lag_seconds: float = 0.0
-    gone: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """What was counted of rows that are no longer there, by figure and label."""
+    kept: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What is kept instead of counted, by figure and label; empty where nothing has happened yet."""
     escalations_open: int = 0
     now: float = 0.0
     """Unix seconds."""
@@ -58,14 +56,7 @@ class Figures:
 async def count(store: Store) -> Figures:
     """Count everything in one transaction."""
     number = sa.func.count()
-    by_reason = (items.c.kind, items.c.reason)
     now = time.time()
-    names = ("channel", "tries", "sent_at", "retired_at", "created_at")
-    owing = sa.union_all(
-        sa.select(*(alerts.c[name] for name in names), sa.func.coalesce(alerts.c.retold, 0).label("retold")),
-        sa.select(*(notices.c[name] for name in names), sa.literal(0)),
-    ).subquery()
-    went_out = sa.func.count(owing.c.sent_at) + sa.func.sum(owing.c.retold)
     async with store.reading() as transaction:
 
         async def rows(query: sa.Select[Any]) -> Sequence[Any]:
@@ -73,9 +64,7 @@ async def count(store: Store) -> Figures:
             return found
 
         waiting = await caseload.loads(transaction, now)
-        owed = await transaction.scalar(
-            sa.select(sa.func.min(owing.c.created_at)).where(owing.c.sent_at.is_(None), owing.c.retired_at.is_(None))
-        )
+        owed = [await transaction.scalar(_oldest_owed(table)) for table in (alerts, notices)]
         open_callback = sa.and_(callbacks.c.sent_at.is_(None), callbacks.c.dead_at.is_(None))
         untold = await transaction.scalar(sa.select(sa.func.min(callbacks.c.created_at)).where(open_callback))
         told = sa.select(
@@ -84,15 +73,10 @@ async def count(store: Store) -> Figures:
             sa.func.coalesce(sa.func.sum(callbacks.c.tries), 0) - sa.func.count(callbacks.c.sent_at),
         )
         return Figures(
-            quarantined=await rows(sa.select(*by_reason, number).group_by(*by_reason)),
             by_state=await caseload.states(transaction, [load.owner for load in waiting]),
             loads=waiting,
             acts=await rows(sa.select(audit.c.act, number).group_by(audit.c.act)),
-            sent=await rows(sa.select(owing.c.channel, went_out).group_by(owing.c.channel)),
-            failed=await rows(
-                sa.select(owing.c.channel, sa.func.sum(owing.c.tries) - went_out).group_by(owing.c.channel)
-            ),
-            lag_seconds=0.0 if owed is None else max(0.0, now - owed),
+            lag_seconds=max((now - since for since in owed if since is not None and since < now), default=0.0),
             refusals=await rows(
                 sa.select(refusal_counts.c.rule, sa.func.sum(refusal_counts.c.number)).group_by(refusal_counts.c.rule)
             ),
@@ -105,9 +89,14 @@ async def count(store: Store) -> Figures:
             escalations_open=await escalations.count_open(transaction),
             callbacks=(await transaction.execute(told)).all(),
             callback_lag_seconds=0.0 if untold is None else max(0.0, now - untold),
-            gone={figure: await leftovers.tallied(transaction, figure) for figure in leftovers.FIGURES},
+            kept=await tallying.read(transaction),
             now=now,
         )
+
+
+def _oldest_owed(table: sa.Table) -> sa.Select[Any]:
+    owed = (table.c.sent_at.is_(None), table.c.retired_at.is_(None))
+    return sa.select(sa.func.min(table.c.created_at)).where(*owed)
 
 
 def render(figures: Figures, findings: Sequence[Finding] = ()) -> bytes:
@@ -132,8 +121,11 @@ class _Counted(Collector):
         quarantined = CounterMetricFamily(
             "lazaretto_quarantined", "Items taken into quarantine.", labels=["kind", "reason"]
         )
-        for kind, reason, number in figures.quarantined:
-            quarantined.add_metric([kind, reason], number)
+        for label, number in sorted(_kept(figures, tallying.QUARANTINED).items()):
+            quarantined.add_metric(tallying.parts(label), number)
+        reported = CounterMetricFamily("lazaretto_journal_events", "Events of the journal taken in.", labels=["event"])
+        for name, number in sorted(_kept(figures, tallying.EVENTS).items()):
+            reported.add_metric([name], number)
         replays = CounterMetricFamily("lazaretto_replays", "Replays by result.", labels=["result"])
         for act, number in figures.acts:
             if act in _REPLAYS:
@@ -146,7 +138,7 @@ class _Counted(Collector):
             "lazaretto_callbacks", "Callbacks sent, given up, and tries that failed.", labels=["result"]
         )
         for result, count in (("sent", sent_callbacks), ("dead", dead), ("failed", failed)):
-            called.add_metric([result], count + figures.gone.get(leftovers.CALLBACKS, {}).get(result, 0))
+            called.add_metric([result], count + _kept(figures, tallying.CALLBACKS).get(result, 0))
         call_lag = GaugeMetricFamily("lazaretto_callback_lag_seconds", "Age of the oldest callback that is still owed.")
         call_lag.add_metric([], figures.callback_lag_seconds)
         spool = GaugeMetricFamily("lazaretto_spooled_messages", "Raw files of messages that could not be stored.")
@@ -157,20 +149,20 @@ class _Counted(Collector):
         surged = CounterMetricFamily(
             "lazaretto_refusal_surges", "Windows in which refusals by a rule surged.", labels=["rule"]
         )
-        surges = Counter(figures.gone.get(leftovers.SURGES, {}))
+        surges = Counter(_kept(figures, tallying.SURGES))
         for rule, number in figures.surges:
             surges[rule] += number
         for rule, number in sorted(surges.items()):
             surged.add_metric([rule], number)
         removed = CounterMetricFamily("lazaretto_removed_rows", "Rows that were over, and removed.", labels=["table"])
-        for table, number in sorted(figures.gone.get(leftovers.REMOVED, {}).items()):
+        for table, number in sorted(_kept(figures, tallying.REMOVED).items()):
             removed.add_metric([table], number)
         handed_over = GaugeMetricFamily(
             "lazaretto_escalations_open", "Items handed over to people outside, or about to be, and not decided."
         )
         handed_over.add_metric([], figures.escalations_open)
         alerting, calls = [sent, lag, handed_over], [called, call_lag]
-        return [quarantined, *_reviews(figures), replays, *alerting, spool, refused, surged, *calls, removed]
+        return [quarantined, reported, *_reviews(figures), replays, *alerting, spool, refused, surged, *calls, removed]
 
 
 def _reviews(figures: Figures) -> list[Metric]:
@@ -193,13 +185,12 @@ def _reviews(figures: Figures) -> list[Metric]:
 
 def _alerts(figures: Figures) -> Metric:
     found = CounterMetricFamily("lazaretto_alerts", "Alerts by channel and result.", labels=["channel", "result"])
-    for result, rows, gone in (
-        ("sent", figures.sent, leftovers.SENT),
-        ("failed", figures.failed, leftovers.FAILED),
-    ):
-        told = Counter(figures.gone.get(gone, {}))
-        for channel, number in rows:
-            told[channel] += number
-        for channel, number in sorted(told.items()):
-            found.add_metric([channel, result], number)
+    told = {"sent": _kept(figures, tallying.SENT), "failed": _kept(figures, tallying.FAILED)}
+    for channel in sorted({channel for numbers in told.values() for channel in numbers}):
+        for result, numbers in told.items():
+            found.add_metric([channel, result], numbers.get(channel, 0))
     return found
+
+
+def _kept(figures: Figures, figure: str) -> Mapping[str, int]:
+    return figures.kept.get(figure, {})

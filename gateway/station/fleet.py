@@ -1,7 +1,8 @@
-"""What nodes last said of themselves: breakers, the storm guard, leak hunts.
+"""What nodes last said of themselves: what they are and have, breakers, the storm guard, leak hunts.
 
 Owns the table `node_states`. The newest report of a node about one subject stands, in whatever order reports arrive.
-Bounded: names come from handlers, and nodes come and go.
+Bounded: names come from handlers, and nodes come and go. A node that has been silent for long is forgotten, and with it
+all that it said.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.contract.journal import Event
+from gateway.contract.journal import Event, EventName
 from gateway.contract.text import clip
 from gateway.station.standings import insert
 from gateway.station.storable import document, parsed, storable
@@ -20,6 +21,8 @@ from gateway.station.tables.nodes import node_states
 
 MAX_KEPT: Final = 1000
 """Rows; the oldest give way. Nobody decides about them, so nothing is lost that somebody still owes an answer."""
+FORGOTTEN_AFTER: Final = 86_400.0
+"""Seconds of silence after which a node is forgotten: by then whoever is on duty in the morning has seen it missing."""
 _MAX_NAME: Final = 128
 _KEY: Final = ("node", "event", "subject")
 
@@ -30,30 +33,34 @@ class NodeState:
 
     node: str
     event: str
-    """`breaker`, `storm` or `leak`."""
+    """`node`, `breaker`, `storm` or `leak`."""
     subject: str
-    """The dependency of a breaker; else empty."""
+    """The lane of a node, the dependency of a breaker; else empty."""
     state: str
     at: float
     """Unix seconds, on the node's clock."""
     data: dict[str, Any]
     """All of the journal's event."""
+    heard_at: float | None = None
+    """Unix seconds, on the station's clock; None: before it wrote that down."""
 
 
-async def post(transaction: AsyncConnection, events: Sequence[Event]) -> None:
-    """Store what nodes say of themselves; an older report changes nothing."""
+async def post(transaction: AsyncConnection, events: Sequence[Event], now: float) -> None:
+    """Store what nodes say of themselves, heard `now` (Unix seconds); an older report changes nothing."""
     if not events:
         return
     statement = insert(transaction.dialect.name, node_states)
     new = statement.excluded
     ours = sa.tuple_(node_states.c.at, node_states.c.event_id)
     theirs = sa.tuple_(new.at, new.event_id)
-    taken = {name: new[name] for name in ("state", "document", "at", "event_id")}
+    taken = {name: new[name] for name in ("state", "document", "at", "event_id", "heard_at")}
     statement = statement.on_conflict_do_update(index_elements=list(_KEY), set_=taken, where=ours < theirs)
-    await transaction.execute(statement, [_row(event) for event in events])
+    rows = sorted((_row(event, now) for event in events), key=lambda row: tuple(row[name] for name in _KEY))
+    await transaction.execute(statement, rows)
     newest_first = sa.select(node_states.c.at).order_by(node_states.c.at.desc())
     last_kept = newest_first.offset(MAX_KEPT - 1).limit(1).scalar_subquery()
-    await transaction.execute(sa.delete(node_states).where(node_states.c.at < last_kept))
+    is_over = sa.or_(node_states.c.at < last_kept, node_states.c.node.in_(_long_silent(now)))
+    await transaction.execute(sa.delete(node_states).where(is_over))
 
 
 async def find(store: Store, limit: int = MAX_KEPT) -> list[NodeState]:
@@ -69,20 +76,29 @@ async def find(store: Store, limit: int = MAX_KEPT) -> list[NodeState]:
             state=row.state,
             at=row.at,
             data=parsed(row.document),
+            heard_at=row.heard_at,
         )
         for row in rows
     ]
 
 
-def _row(event: Event) -> dict[str, Any]:
+def _long_silent(now: float) -> sa.Select[tuple[str]]:
+    """Select nodes that used to tell of themselves; those that never did, of older versions, are not held to it."""
+    told = sa.select(node_states.c.node).where(node_states.c.event == EventName.NODE.value)
+    return told.group_by(node_states.c.node).having(sa.func.max(node_states.c.heard_at) < now - FORGOTTEN_AFTER)
+
+
+def _row(event: Event, now: float) -> dict[str, Any]:
+    subject = event.data.get("lane" if event.event is EventName.NODE else "dependency")
     return {
         "node": _name(event.node),
         "event": event.event.value,
-        "subject": _name(event.data.get("dependency")),
+        "subject": _name(subject),
         "state": _name(event.data.get("state")),
         "document": document(dict(event.data)),
         "at": event.at,
         "event_id": storable(event.id),
+        "heard_at": now,
     }
 
 

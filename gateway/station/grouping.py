@@ -6,7 +6,7 @@ stands only which run speaks for an item.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -71,6 +71,18 @@ async def group_some(store: Store) -> int:
     return len(keys)
 
 
+async def place(transaction: AsyncConnection, new: Sequence[dict[str, Any]]) -> None:
+    """Put rows of `items` that are about to be written where what is known of their runs belongs."""
+    told = await _last_runs(transaction, [(row["ticket"], row["generation"]) for row in new])
+    died_of: dict[str, dict[str, Any]] = {}
+    for row in new:
+        run = told.get((row["ticket"], row["generation"]))
+        cause, row["build"] = _of(row["kind"], row["reason"], row["detail"], run)
+        row["cause"] = cause.id
+        died_of.setdefault(cause.id, _row(cause, row["arrived_at"]))
+    await _know(transaction, died_of)
+
+
 async def group(transaction: AsyncConnection, keys: Iterable[Key]) -> None:
     """Put the items among these tickets and generations where what is known of them by now belongs."""
     wanted = sorted(set(keys))
@@ -85,29 +97,33 @@ async def group(transaction: AsyncConnection, keys: Iterable[Key]) -> None:
     changes: list[dict[str, Any]] = []
     died_of: dict[str, dict[str, Any]] = {}
     for row in found:
-        cause, build = _of(row, told.get((row.ticket, row.generation)))
+        cause, build = _of(row.kind, row.reason, row.detail, told.get((row.ticket, row.generation)))
         if (cause.id, build) != (row.cause, row.build):
             changes.append(
                 {"its_ticket": row.ticket, "its_generation": row.generation, "cause": cause.id, "build": build}
             )
             died_of.setdefault(cause.id, _row(cause, row.arrived_at))
     if changes:
-        # In one order, or two transactions may each wait for a row that the other has.
-        rows = [died_of[name] for name in sorted(died_of)]
-        await transaction.execute(insert(transaction.dialect.name, table).on_conflict_do_nothing(), rows)
+        await _know(transaction, died_of)
         its = (items.c.ticket == sa.bindparam("its_ticket"), items.c.generation == sa.bindparam("its_generation"))
         await transaction.execute(
             sa.update(items).where(*its).values(cause=sa.bindparam("cause"), build=sa.bindparam("build")), changes
         )
 
 
-def _of(row: Any, run: Any) -> tuple[causes.Cause, str | None]:
+async def _know(transaction: AsyncConnection, died_of: Mapping[str, dict[str, Any]]) -> None:
+    # In one order, or two transactions may each wait for a row that the other has.
+    rows = [died_of[name] for name in sorted(died_of)]
+    await transaction.execute(insert(transaction.dialect.name, table).on_conflict_do_nothing(), rows)
+
+
+def _of(kind: str, reason: str, detail: str | None, run: Any) -> tuple[causes.Cause, str | None]:
     """Return what an item died of, and the handler build that ran it last."""
     evidence = (parsed(run.evidence) if run is not None else None) or {}
     cause = causes.find(
-        kind=row.kind,
-        reason=row.reason,
-        detail=row.detail,
+        kind=kind,
+        reason=reason,
+        detail=detail,
         outcome=None if run is None else run.outcome,
         evidence=evidence,
     )

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.outcomes import Standing, TicketState
-from gateway.station import escalations, grouping, ledger, standings
+from gateway.station import escalations, grouping, ledger, standings, tallying
 from gateway.station.amqp import freeze
 from gateway.station.arrival import Arrival, charged_attempts, generation_runs
 from gateway.station.arrival import named as names
@@ -116,13 +116,16 @@ async def take_in_new(
 async def _store(transaction: AsyncConnection, new: Sequence[_New], channels: Sequence[str], now: float) -> None:
     # Tickets before runs, as the journal does: two transactions in opposite order would wait for each other.
     await standings.merge(transaction, [one.report for one in new])
-    await transaction.execute(sa.insert(items), [one.row for one in new])
     await ledger.post_history(transaction, [one.brought for one in new], now)
-    stored = [(one.row["ticket"], one.row["generation"]) for one in new]
-    await grouping.group(transaction, stored)
+    rows = [one.row for one in new]
+    await grouping.place(transaction, rows)  # before they are written: a row is as large as its body
+    await transaction.execute(sa.insert(items), rows)
+    stored = [(row["ticket"], row["generation"]) for row in rows]
     if ESCALATION in channels:
         await escalations.owe(transaction, stored, now)
     await _announce(transaction, stored, AlertEvent.QUARANTINED, channels, now)
+    taken_in = Counter(tallying.label(row["kind"], row["reason"]) for row in rows)
+    await tallying.add(transaction, tallying.QUARANTINED, taken_in)
 
 
 def _new(named: Arrival, *, came_as: str, before: int, now: float, spool_path: str | None) -> _New:
@@ -159,8 +162,7 @@ async def announce(
         decided = sa.select(items.c.decided_at).filter_by(ticket=ticket, generation=generation).scalar_subquery()
         earlier = sa.and_(alerts.c.sent_at.is_not(None), alerts.c.created_at < decided)
         again = sa.update(alerts).filter_by(ticket=ticket, generation=generation, event=event.value).where(earlier)
-        told = sa.func.coalesce(alerts.c.retold, 0) + 1  # counters of what was sent never fall
-        await transaction.execute(again.values(sent_at=None, created_at=now, due_at=now, retold=told))
+        await transaction.execute(again.values(sent_at=None, created_at=now, due_at=now))
 
 
 async def _announce(

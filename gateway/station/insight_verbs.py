@@ -1,4 +1,4 @@
-"""The verbs that help to understand: groups, why, review, caseload.
+"""The verbs that help to understand: groups, why, review, caseload, fleet.
 
 Owns their arguments and what they print. The only one that writes is a signature under a record.
 """
@@ -10,11 +10,22 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gateway.station import caseload, comparing, deaths, explaining, groups, record, sign_offs, wording
+from gateway.station import (
+    caseload,
+    comparing,
+    deaths,
+    explaining,
+    fleet,
+    groups,
+    record,
+    roll_call,
+    sign_offs,
+    wording,
+)
 from gateway.station.arguments import add_filter, chosen, decision, verb
 from gateway.station.caseload import Load
 from gateway.station.decided import Unknown
-from gateway.station.documents import written
+from gateway.station.documents import of_fleet, written
 from gateway.station.groups import Group
 from gateway.station.holding import ItemState
 from gateway.station.record import Record
@@ -24,7 +35,7 @@ from gateway.station.store import Store
 
 OK: Final = 0
 REFUSED: Final = 1
-VERBS: Final = frozenset({"groups", "why", "review", "caseload"})
+VERBS: Final = frozenset({"groups", "why", "review", "caseload", "fleet"})
 
 
 def add_verbs(verbs: Any) -> None:
@@ -42,6 +53,7 @@ def add_verbs(verbs: Any) -> None:
     reviewing.add_argument("--by", metavar="WHO", help="who signs")
     reviewing.add_argument("--reason", metavar="WORDS", help="what is signed: what was found out and decided")
     verb(verbs, "caseload", "how much waits for whom: unreviewed, overdue, on hold; and items that kill workers")
+    verb(verbs, "fleet", "what each node last said of itself: slots, memory, recycling; who is silent")
 
 
 async def run(store: Store, arguments: argparse.Namespace) -> int:
@@ -55,6 +67,8 @@ async def run(store: Store, arguments: argparse.Namespace) -> int:
             return await _why(store, arguments)
         case "caseload":
             return await _caseload(store, arguments)
+        case "fleet":
+            return await _fleet(store, arguments)
         case _:
             return await _review(store, arguments)
 
@@ -150,6 +164,20 @@ async def _caseload(store: Store, arguments: argparse.Namespace) -> int:
         print(f"{losses.sentence}: {' '.join(one.ticket for one in losses.killers)}")
     for rise in losses.rising:
         print(f"{rise.what} {_safe(rise.value)}: {rise.deaths} deaths in this hour, {rise.usual:.1f} are usual")
+    return OK
+
+
+async def _fleet(store: Store, arguments: argparse.Namespace) -> int:
+    states, now = await fleet.find(store), time.time()
+    if arguments.json:
+        return _print(of_fleet(states, now))
+    found = roll_call.nodes(states, now)
+    for node in found:
+        print(_safe(roll_call.sentence(node, now)))
+    for state in roll_call.pressing(states, now):
+        print(_safe(f"{state.node}: {state.event} {state.subject} {state.state}: {state.data.get('why') or ''}"))
+    if not found:
+        print("no node has said anything of itself")
     return OK
 
 

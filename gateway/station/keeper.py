@@ -7,32 +7,37 @@ be stored as it is goes to salvage, alone; a store that cannot be written keeps 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import sqlalchemy as sa
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import ChannelInvalidStateError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway import broker
+from gateway.amqp import broker
 from gateway.contract import journal
+from gateway.contract.journal import Event
 from gateway.contract.logs import event
 from gateway.contract.topology import Topology
+from gateway.contract.trace_context import TraceContext
 from gateway.contract.wire import Wire
 from gateway.station import arrival as arrivals
-from gateway.station import early_warnings, holding, ledger, proofs
-from gateway.station.amqp import received
+from gateway.station import early_warnings, holding, ledger, proofs, tallying
 from gateway.station.arrival import Arrival
+from gateway.station.inlet import Arrived, Inlet
 from gateway.station.pauses import pause
 from gateway.station.salvage import Salvage, is_of_the_message
 from gateway.station.spool import Spool
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
+from gateway.tracing import OFF, Traces
+from gateway.tracing.conventions import receiving
 
 PREFETCH_ITEMS: Final = 16
-"""Few, since each may be as large as the broker lets a message be, and all of them are in memory together."""
+ITEMS_AHEAD: Final = 240
 PREFETCH_JOURNAL: Final = 128
 CONNECT_DEADLINE: Final = 10.0
 WATCH: Final = 5.0
@@ -47,29 +52,19 @@ _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 Save = Callable[[AsyncConnection, Sequence[Wire]], Awaitable[None]]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One queue being read: what arrived and waits for its transaction."""
+    """One queue, and what becomes of its messages."""
 
-    queue: str
-    prefetch: int
+    inlet: Inlet
     save: Save
     divide: Callable[[Wire], Sequence[Wire]]
     """What to try one by one where the store does not take a message as a whole."""
-    waiting: asyncio.Queue[AbstractIncomingMessage | None]
-    arrived: int = 0
 
-    async def batch(self) -> list[AbstractIncomingMessage]:
-        """Return what is there, at least one message; nothing when the session has ended."""
-        messages = [await self.waiting.get()]
-        while not self.waiting.empty() and len(messages) < self.prefetch:
-            messages.append(self.waiting.get_nowait())
-        return [] if None in messages else [message for message in messages if message is not None]
-
-    async def take(self, message: AbstractIncomingMessage) -> None:
-        """Be the broker client's callback: it must not wait for the store."""
-        self.arrived += 1
-        self.waiting.put_nowait(message)
+    @property
+    def queue(self) -> str:
+        """Its name."""
+        return self.inlet.queue
 
 
 class Keeper:
@@ -84,6 +79,7 @@ class Keeper:
         spool: Spool,
         channels: Sequence[str],
         vitals: Vitals,
+        traces: Traces = OFF,
     ) -> None:
         self._urls = urls
         self._topology = topology
@@ -91,6 +87,7 @@ class Keeper:
         self._salvage = Salvage(store=store, spool=spool, channels=channels)
         self._channels = channels
         self._vitals = vitals
+        self._traces = traces
 
     async def run(self, stop: asyncio.Event, connection: AbstractConnection) -> None:
         """Work on `connection`, then on a new one after each loss; raises TopologyConflict when a queue has changed."""
@@ -118,13 +115,15 @@ class Keeper:
 
     async def _session(self, connection: AbstractConnection, stop: asyncio.Event) -> None:
         ended = asyncio.Event()
+        items = Inlet(queue=self._topology.quarantine_queue, prefetch=PREFETCH_ITEMS, ahead=ITEMS_AHEAD, ended=ended)
+        events = Inlet(queue=self._topology.journal_queue, prefetch=PREFETCH_JOURNAL, ahead=0, ended=ended)
         lines = (
-            _line(self._topology.quarantine_queue, PREFETCH_ITEMS, self._save_items, lambda _: ()),
-            _line(self._topology.journal_queue, PREFETCH_JOURNAL, self._save_events, _halves),
+            _Line(inlet=items, save=self._save_items, divide=lambda _: ()),
+            _Line(inlet=events, save=self._save_events, divide=_halves),
         )
         async with asyncio.TaskGroup() as group:
             for line in lines:
-                await self._consume(connection, line, ended)
+                await line.inlet.open(connection)
                 group.create_task(self._read(line, ended))
             watchers = [
                 group.create_task(_set_when(broker.lost(connection), ended)),
@@ -136,39 +135,39 @@ class Keeper:
             await ended.wait()
             self._vitals.consuming = False
             for line in lines:
-                line.waiting.put_nowait(None)
+                line.inlet.end()
             for watcher in watchers:
                 watcher.cancel()
 
-    async def _consume(self, connection: AbstractConnection, line: _Line, ended: asyncio.Event) -> None:
-        channel: AbstractChannel = await _opened(connection)
-        channel.close_callbacks.add(lambda *_: ended.set())
-        underlay = await channel.get_underlay_channel()
-        underlay.on_consumer_cancel_callbacks.add(lambda *_: ended.set())
-        await channel.set_qos(prefetch_count=line.prefetch, timeout=broker.CALL_DEADLINE)
-        queue = await channel.get_queue(line.queue, ensure=False)
-        await queue.consume(line.take, timeout=broker.CALL_DEADLINE)
-
     async def _read(self, line: _Line, ended: asyncio.Event) -> None:
         try:
-            while messages := await line.batch():
-                if not await self._keep(line, messages, ended):
+            while batch := await line.inlet.batch():
+                began = time.time()
+                if not await self._keep(line, [one.wire for one in batch], ended):
                     return
-                # One channel for one queue, in order: the last tag covers the whole batch.
-                await messages[-1].ack(multiple=True)
+                await line.inlet.settle(batch)
+                if self._traces.is_on and line.queue == self._topology.quarantine_queue:
+                    self._tell(batch, began)
+            await line.inlet.flush()
         finally:
             ended.set()
 
-    async def _keep(self, line: _Line, messages: Sequence[AbstractIncomingMessage], ended: asyncio.Event) -> bool:
+    def _tell(self, batch: Sequence[Arrived], began: float) -> None:
+        """Tell of each item that is stored by now as a span of its trace."""
+        for item in batch:
+            operation = receiving(item.wire, self._topology.quarantine_queue)
+            self._traces.begin(operation, TraceContext.of(item.wire.headers), at=began).end({})
+
+    async def _keep(self, line: _Line, wires: Sequence[Wire], ended: asyncio.Event) -> bool:
         """Store a batch for certain, however long the store takes to come back; False when the session ended first."""
         failures = 0
         while True:
             try:
-                await self._save(line, [received(message) for message in messages])
+                await self._save(line, wires)
             except _STORE_TROUBLE as error:
                 failures += 1
                 self._vitals.store_error = f"{type(error).__name__}: {error}"
-                event(logger, "store.unusable", logging.ERROR, queue=line.queue, waiting=len(messages), error=error)
+                event(logger, "store.unusable", logging.ERROR, queue=line.queue, waiting=len(wires), error=error)
                 await pause(ended, _pause_after(failures))
                 if ended.is_set():
                     return False
@@ -178,8 +177,7 @@ class Keeper:
 
     async def _save(self, line: _Line, wires: Sequence[Wire], *, again: bool = False) -> None:
         try:
-            async with self._store.writing() as transaction:
-                await line.save(transaction, wires)
+            await self._store.write(lambda transaction: line.save(transaction, wires))
         except Exception as error:
             if not is_of_the_message(error):
                 raise
@@ -206,35 +204,33 @@ class Keeper:
         await proofs.settle(transaction, [(arrival.ticket, arrival.generation) for arrival in found])
 
     async def _save_events(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> None:
-        # Each message by itself: what is asked about its events has a bounded number of parameters.
-        for wire in wires:
-            events, others = journal.decode_each(wire.body)
+        read = [journal.decode_each(wire.body) for wire in wires]
+        names = Counter(one.event.value for events, _ in read for one in events)
+        for events in _lots([events for events, _ in read]):
             await ledger.post(transaction, events)
             await early_warnings.owe(transaction, events, self._channels, time.time())
             told = ((one.ticket, one.stamp.generation) for one in events if one.standing is not None)
             await proofs.settle(transaction, told)
+        for wire, (_, others) in zip(wires, read, strict=True):
             if others is not None:
                 error = ValueError("events that this version cannot read")
                 source = self._topology.journal_queue
                 await self._salvage.write_raw(transaction, replace(wire, body=others), source=source, error=error)
+        await tallying.add(transaction, tallying.EVENTS, names)
 
     async def _watch(self, connection: AbstractConnection, lines: Sequence[_Line], ended: asyncio.Event) -> None:
         """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""
         while not ended.is_set():
-            before = [line.arrived for line in lines]
+            before = [line.inlet.arrived for line in lines]
             await pause(ended, WATCH)
             channel = await _opened(connection)
             depths = await broker.depths(channel, [line.queue for line in lines])
             await broker.within(channel.close(), broker.CALL_DEADLINE)
             for line, depth, count in zip(lines, depths, before, strict=True):
-                idle = line.waiting.empty() and line.arrived == count and self._vitals.store_error is None
+                idle = line.inlet.is_empty and line.inlet.arrived == count and self._vitals.store_error is None
                 if depth.messages and idle:
                     event(logger, "keeper.starved", logging.WARNING, queue=line.queue, messages=depth.messages)
                     ended.set()
-
-
-def _line(queue: str, prefetch: int, save: Save, divide: Callable[[Wire], Sequence[Wire]]) -> _Line:
-    return _Line(queue=queue, prefetch=prefetch, save=save, divide=divide, waiting=asyncio.Queue())
 
 
 def _tell_stored(arrival: Arrival, name: str | None) -> None:
@@ -242,6 +238,18 @@ def _tell_stored(arrival: Arrival, name: str | None) -> None:
         event(logger, "item.known", ticket=arrival.ticket, generation=arrival.generation)
     else:
         event(logger, "item.stored", ticket=name, generation=arrival.generation, reason=arrival.reason)
+
+
+def _lots(batches: Iterable[Sequence[Event]]) -> Iterator[Sequence[Event]]:
+    """Put small batches together: what is asked about the events of one lot has a bounded number of parameters."""
+    lot: list[Event] = []
+    for events in batches:
+        if lot and len(lot) + len(events) > journal.MAX_BATCH_EVENTS:
+            yield lot
+            lot = []
+        lot.extend(events)
+    if lot:
+        yield lot
 
 
 def _halves(wire: Wire) -> list[Wire]:

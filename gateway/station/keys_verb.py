@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway import api_key, key_file
 from gateway.key_commands import expiry
-from gateway.key_ring import BadKeyFile, is_entry
+from gateway.key_lines import BadKeyFile, is_entry
 from gateway.station import reviewer_keys, wording
 from gateway.station.documents import written
 from gateway.station.identity import Role

@@ -54,7 +54,7 @@ async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
                     facts.append({"refusal": storable(event.id), "facts": document(event.data["facts"])})
             case EventName.ACCEPTED if event.data.get("pass"):
                 admitted_anyway[str(event.data["pass"])] = event.ticket
-            case EventName.BREAKER | EventName.STORM | EventName.LEAK:
+            case EventName.BREAKER | EventName.STORM | EventName.LEAK | EventName.NODE:
                 of_nodes.append(event)
             case _:
                 pass
@@ -64,7 +64,7 @@ async def post(transaction: AsyncConnection, events: Iterable[Event]) -> None:
     await standings.merge(transaction, reports)
     await _record(transaction, ended)
     await grouping.group(transaction, quarantined)
-    await fleet.post(transaction, of_nodes)
+    await fleet.post(transaction, of_nodes, time.time())
     await _refuse(transaction, refused)
     if facts:
         statement = insert(transaction.dialect.name, refusal_facts).on_conflict_do_nothing()

@@ -2,35 +2,31 @@
 
 Owns the rules. Nothing that somebody still has to look at, that is owed to anybody or in force ever goes (Q9): not a
 ticket that has not ended or was ever held, not a callback or an alert that nobody took, not a refusal with a live pass.
-What counters are told from is added to `tallies` in the same transaction, so that they never fall. Decides no time.
+What counters are told from is added to `tallies` in the same transaction. Decides no time.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.station import reminders
-from gateway.station.holding import AlertEvent
+from gateway.station import reminders, tallying
+from gateway.station.holding import AlertEvent, ItemState
+from gateway.station.operations import State
 from gateway.station.retention import DECIDED, ENDED
 from gateway.station.standings import insert
 from gateway.station.tables.alerts import notices
 from gateway.station.tables.callbacks import callbacks
 from gateway.station.tables.items import items
+from gateway.station.tables.operations import operation_items, operations
 from gateway.station.tables.refusals import passes, refusal_counts, refusal_facts, refusals
 from gateway.station.tables.reviews import holds
-from gateway.station.tables.tallies import tallies
 from gateway.station.tables.tickets import runs, tickets
 
-REMOVED: Final = "removed"
-CALLBACKS: Final = "callbacks"
-SURGES: Final = "surges"
-SENT: Final = "alerts_sent"
-FAILED: Final = "alerts_failed"
-FIGURES: Final = (REMOVED, CALLBACKS, SURGES, SENT, FAILED)
-"""Of `tallies`: rows by table, callbacks by result, surges by rule, alerts and tries that failed by channel."""
+_OPERATIONS: Final = 50
+"""Of which lines go at a time."""
 
 Remove = Callable[[AsyncConnection, float, float, int], Awaitable[int]]
 """Within a transaction: remove what was over at a moment (Unix seconds; then the present one), so many at the most."""
@@ -64,7 +60,7 @@ async def remove_callbacks(transaction: AsyncConnection, before: float, _: float
     query = sa.select(callbacks.c.id, callbacks.c.tries).where(callbacks.c.sent_at <= before, sa.not_(there))
     found = (await transaction.execute(query.order_by(callbacks.c.sent_at).limit(most))).all()
     failed = sum(row.tries - 1 for row in found)
-    await _tally(transaction, CALLBACKS, {"sent": len(found), "failed": failed})
+    await tallying.add(transaction, tallying.CALLBACKS, {"sent": len(found), "failed": failed})
     return await _delete(transaction, callbacks, callbacks.c.id.in_([row.id for row in found]))
 
 
@@ -124,39 +120,44 @@ async def remove_notices(transaction: AsyncConnection, before: float, _: float, 
     for event, subject, _window in found:
         if event == AlertEvent.REFUSALS_SURGED.value:
             surged[subject] = surged.get(subject, 0) + 1
-    await _tally(transaction, SURGES, surged)
-    await _tally_channels(transaction, sa.tuple_(*which).in_(found))
+    await tallying.add(transaction, tallying.SURGES, surged)
     await _delete(transaction, notices, sa.tuple_(*which).in_(found))
     return len(found)
 
 
-async def _tally_channels(transaction: AsyncConnection, which: sa.ColumnElement[bool]) -> None:
-    sent = sa.func.count(notices.c.sent_at)
-    query = sa.select(notices.c.channel, sent.label("sent"), (sa.func.sum(notices.c.tries) - sent).label("failed"))
-    rows = (await transaction.execute(query.where(which).group_by(notices.c.channel))).all()
-    await _tally(transaction, SENT, {row.channel: row.sent for row in rows})
-    await _tally(transaction, FAILED, {row.channel: row.failed for row in rows})
+async def remove_lines(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove what operations that are over say of each item; what became of it, the item and the audit tell."""
+    over = (await transaction.scalars(_over(before).limit(_OPERATIONS).with_for_update(skip_locked=True))).all()
+    keys = sa.tuple_(operation_items.c.operation, operation_items.c.position)
+    query = sa.select(operation_items.c.operation, operation_items.c.position)
+    found = await transaction.execute(query.where(operation_items.c.operation.in_(over)).limit(most))
+    return await _delete(transaction, operation_items, keys.in_([tuple(row) for row in found]))
 
 
-async def tallied(transaction: AsyncConnection, figure: str) -> dict[str, int]:
-    """Return what of a figure was counted in rows that are gone, by label."""
-    query = sa.select(tallies.c.label, tallies.c.number).where(tallies.c.figure == figure)
-    return {row.label: row.number for row in await transaction.execute(query)}
+async def remove_operations(transaction: AsyncConnection, before: float, _: float, most: int) -> int:
+    """Remove operations that are over and say nothing of any item more."""
+    has_lines = sa.exists().where(operation_items.c.operation == operations.c.id)
+    query = _over(before).where(sa.not_(has_lines)).limit(most).with_for_update(skip_locked=True)
+    return await _delete(transaction, operations, operations.c.id.in_((await transaction.scalars(query)).all()))
+
+
+def _over(before: float) -> sa.Select[tuple[str]]:
+    """Select operations that ended, or were stopped, so long ago: none that halted, or has an item in doubt."""
+    in_doubt = (
+        sa.select(operation_items.c.position)
+        .join(
+            items,
+            sa.and_(items.c.ticket == operation_items.c.ticket, items.c.generation == operation_items.c.generation),
+        )
+        .where(operation_items.c.operation == operations.c.id, items.c.state == ItemState.REPLAYING.value)
+        .exists()
+    )
+    states = [State.ENDED.value, State.STOPPED.value]
+    over = (operations.c.state.in_(states), operations.c.ended_at <= before, sa.not_(in_doubt))
+    return sa.select(operations.c.id).where(*over).order_by(operations.c.ended_at)
 
 
 async def _delete(transaction: AsyncConnection, table: sa.Table, which: Any) -> int:
     gone = (await transaction.execute(sa.delete(table).where(which))).rowcount
-    await _tally(transaction, REMOVED, {table.name: gone})
+    await tallying.add(transaction, tallying.REMOVED, {table.name: gone})
     return gone
-
-
-async def _tally(transaction: AsyncConnection, figure: str, more: Mapping[str, int]) -> None:
-    rows: Sequence[dict[str, Any]] = [
-        {"figure": figure, "label": label, "number": number} for label, number in sorted(more.items()) if number
-    ]
-    if rows:
-        statement = insert(transaction.dialect.name, tallies)
-        raised = {"number": tallies.c.number + statement.excluded.number}
-        await transaction.execute(
-            statement.on_conflict_do_update(index_elements=["figure", "label"], set_=raised), rows
-        )

@@ -70,15 +70,12 @@ class Mirroring:
         found = await owed.due(self._store, self._mirror.name, TOGETHER)
         rows: list[Owed] = []
         worded: list[Notice] = []
-        for one in found:
-            try:
-                notice = await announcing.worded(self._store, one, self._mirror.name, self._desk)
-            except sa.exc.SQLAlchemyError:
-                raise
-            except Exception as error:  # noqa: BLE001 - one that cannot be worded keeps no other from being told
-                await self._put_off(one, error)
-                continue
-            if isinstance(notice, str):
+        for one, notice in zip(
+            found, await announcing.worded(self._store, found, self._mirror.name, self._desk), strict=True
+        ):
+            if isinstance(notice, Exception):  # one that cannot be worded keeps no other from being told
+                await self._put_off(one, notice)
+            elif isinstance(notice, str):
                 await self._mark([one], [{"text": notice, **_sent()}])
             else:
                 rows.append(one)
@@ -127,8 +124,9 @@ class Mirroring:
                 about = told[0].key
                 event(logger, "alert.failed", logging.WARNING, about=about, channel=self._mirror.name, error=error)
                 return
-            for notice in told:
-                await self._show([notice])
+            middle = len(told) // 2
+            await self._show(told[:middle])
+            await self._show(told[middle:])
 
     async def _put_off(self, one: Owed, error: Exception) -> None:
         event(logger, "alert.failed", logging.WARNING, about=one.about, channel=self._mirror.name, error=error)
@@ -137,8 +135,7 @@ class Mirroring:
 
     async def _mark(self, rows: Sequence[Owed], changes: Sequence[dict[str, Any]]) -> None:
         async with self._store.writing() as transaction:
-            for one, change in zip(rows, changes, strict=True):
-                await owed.mark(transaction, {one.table.name: [one.row.id]}, change)
+            await owed.mark_each(transaction, list(zip(rows, changes, strict=True)))
 
 
 def _sent() -> dict[str, Any]:

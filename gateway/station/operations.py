@@ -36,7 +36,19 @@ class Kind(StrEnum):
     """What is done with each item."""
 
     REPLAY = "replay"
+    RESUME = "resume"
+    """Sent again is what a replay has left in doubt, as that replay had it."""
     DISCARD = "discard"
+
+    @property
+    def past(self) -> str:
+        """What an item is afterwards."""
+        return {Kind.REPLAY: "replayed", Kind.RESUME: "sent again", Kind.DISCARD: "discarded"}[self]
+
+    @property
+    def sends(self) -> bool:
+        """Whether items go to the broker, so that some of them can go first."""
+        return self is not Kind.DISCARD
 
 
 class State(StrEnum):
@@ -70,6 +82,7 @@ class Request:
     chosen: dict[str, Any]
     """The filter as it was asked for."""
     lane: Lane = Lane.WORK
+    """Of a replay; what is resumed goes where its replay has sent it."""
     code: DiscardCode | None = None
     """Of a discard."""
     pace: float = DEFAULT_PACE
@@ -142,7 +155,7 @@ async def draft(store: Store, request: Request, found: Sequence[Candidate]) -> t
             "lane": request.lane.value if request.act is Kind.REPLAY else None,
             "code": None if request.code is None else request.code.value,
             "pace": request.pace,
-            "canary": request.canary if request.act is Kind.REPLAY else 0,
+            "canary": request.canary if request.act.sends else 0,
             "request": document(request.chosen),
             "total": len(found),
             "created_at": time.time(),
@@ -268,13 +281,12 @@ def _row(name: str, position: int, one: Candidate) -> dict[str, Any]:
 async def _by_token(transaction: AsyncConnection, request: Request) -> Operation | TokenTaken:
     query = sa.select(operations).filter_by(token=storable(request.token))
     known = operation((await transaction.execute(query)).one())
-    is_replay = request.act is Kind.REPLAY
     asked = (
         request.act,
         parsed(document(request.chosen)),
         request.pace,
-        request.lane if is_replay else None,
-        request.canary if is_replay else 0,
+        request.lane if request.act is Kind.REPLAY else None,
+        request.canary if request.act.sends else 0,
         None if request.code is None else request.code.value,
     )
     same = (known.act, known.chosen, known.pace, known.lane, known.canary, known.code) == asked

@@ -26,13 +26,18 @@ _SHOWN: Final = 20
 _LOOK: Final = 0.5
 _OVER: Final = frozenset({State.ENDED, State.STOPPED, State.HALTED})
 _OPEN: Final = (Outcome.WAITING, Outcome.PENDING)
+_ABOUT: Final = {
+    Kind.REPLAY: "replay many",
+    Kind.RESUME: "send again what replays have left in doubt, where the fence lets only one copy start",
+    Kind.DISCARD: "discard many",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what it can be asked for."""
     acts = parser.add_subparsers(dest="act", required=True, metavar="WHAT")
     for kind in Kind:
-        about = f"{kind} many: counts, says what cannot be done and why, and changes nothing until it is started"
+        about = f"{_ABOUT[kind]}: counts, says what cannot be done and why, and changes nothing until it is started"
         making = _what(acts, kind, about)
         add_decision(making)
         making.add_argument("tickets", nargs="*", metavar="TICKET", help="these; none: all that the filter means")
@@ -40,12 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         making.add_argument(
             "--pace", type=_pace, default=DEFAULT_PACE, metavar="N", help="items a second (default: 20)"
         )
-        if kind is Kind.REPLAY:
+        if kind.sends:
             making.add_argument(
                 "--canary", type=_count, default=0, metavar="K", help="K first, the others if these succeed"
             )
+        if kind is Kind.REPLAY:
             making.add_argument("--lane", choices=list(Lane), default=Lane.WORK, help="where to (default: work)")
-        else:
+        if kind is Kind.DISCARD:
             making.add_argument("--code", choices=list(DiscardCode), default=DiscardCode.OTHER, metavar="CODE")
         making.add_argument("--token", help="asked again with the same token, it is the same operation")
         agreed = making.add_mutually_exclusive_group()
@@ -90,7 +96,8 @@ async def _make(store: Store, arguments: argparse.Namespace, settings: StationSe
     # The checks bring the tokenizer along, which every other verb starts without.
     from gateway.station.checks import Checks  # noqa: PLC0415
 
-    act, selected = Kind(arguments.act), chosen(arguments, tickets=tuple(dict.fromkeys(arguments.tickets)))
+    act = Kind(arguments.act)
+    selected = candidates.meant(act, chosen(arguments, tickets=tuple(dict.fromkeys(arguments.tickets))))
     request = Request(
         act=act,
         by=arguments.by,
@@ -115,7 +122,7 @@ async def _make(store: Store, arguments: argparse.Namespace, settings: StationSe
     if not arguments.json:
         for why, number in Counter(candidate.why for candidate in found if candidate.why).most_common(_SHOWN):
             print(f"{number:>8}  not: {_safe(why)}")
-        print(f"{ready} of {len(found)} items can be {act}ed")
+        print(f"{ready} of {len(found)} items can be {act.past}")
     if not arguments.yes and arguments.expect is None:
         if arguments.json:
             return await _show(store, arguments, one.id)

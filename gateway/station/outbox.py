@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.contract.logs import event
 from gateway.station import announcing, escalations, owed
-from gateway.station.channels import Channel, Manner, Mirror
+from gateway.station.channels import Channel, Manner, Mirror, Notice, Swift
 from gateway.station.escalations import ESCALATION
 from gateway.station.holding import AlertEvent
 from gateway.station.mirroring import Mirroring
@@ -29,7 +30,7 @@ from gateway.station.store import Store
 
 POLL: Final = 0.5
 """Seconds between looks: reviewers decide in other processes, which cannot wake this one."""
-BATCH: Final = 64
+BATCH: Final = 128
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 300.0
 _LONGEST_REST: Final = 30.0
@@ -46,9 +47,13 @@ class _End:
     changes: dict[str, Any]
     handed_over: bool = False
     """People outside have it."""
+    closed: bool = False
+    """They know that it is decided."""
     reference: str | None = None
     """What they call it."""
 
+    decided_at: float | None = None
+    """When the decision was made of which it told."""
     is_needless: bool = False
     """Nothing was sent, since there was nothing to be told."""
 
@@ -137,62 +142,110 @@ class _Serving:
         many = [one for one in due if one.may_be_rolled] if self._channel.manner is Manner.FEW else []
         turn = self._pace.turn(len(many), time.monotonic()) if many else Turn.SINGLY
         singly = due if turn is Turn.SINGLY else [one for one in due if not one.may_be_rolled]
-        for number, one in enumerate(singly, start=1):
-            if one.may_be_rolled:
-                self._pace.sent(Turn.SINGLY, time.monotonic())
-            if not await self._settle(one):
-                return number, True
-            if stop.is_set():
-                return number, False
+        at_once, tried = self._channel.at_once, 0
+        for begin in range(0, len(singly), at_once):
+            number, good = await self._settle(singly[begin : begin + at_once])
+            tried += number
+            if not good or stop.is_set():
+                return tried, not good
         match turn:
             case Turn.TOGETHER:
                 self._pace.sent(Turn.TOGETHER, time.monotonic())
-                return len(singly) + 1, not await self._settle_together()
+                return tried + 1, not await self._settle_together()
             case Turn.SINGLY | Turn.LATER:
-                return len(singly), False
+                return tried, False
             case _:
                 assert_never(turn)
 
-    async def _settle(self, one: Owed) -> bool:
-        """Send one alert and mark it."""
-        if one.id not in self._ended:
-            self._ended[one.id] = await self._attempt(one)
-        end = self._ended[one.id]
+    async def _settle(self, some: Sequence[Owed]) -> tuple[int, bool]:
+        """Send alerts and mark them in one transaction; return how many were tried, and whether all went well."""
+        unsent = [one for one in some if one.id not in self._ended]
+        for one, end in zip(unsent, await self._attempt(unsent), strict=False):
+            self._ended[one.id] = end
+        tried = [(one, self._ended[one.id]) for one in some if one.id in self._ended]
         async with self._store.writing() as transaction:
-            if end.is_needless and not await announcing.is_needless(transaction, one, self._channel.name):
-                del self._ended[one.id]  # somebody has decided otherwise since: it is looked at again
-                return True
-            await owed.mark(transaction, {one.table.name: [one.row.id]}, end.changes)
-            if end.handed_over:
-                await escalations.note_sent(
-                    transaction,
-                    ticket=one.row.ticket,
-                    generation=one.row.generation,
-                    reference=end.reference,
-                    now=time.time(),
-                )
-        del self._ended[one.id]
-        return end.is_good
+            ended = [(one, end) for one, end in tried if not await self._is_reopened(transaction, one, end)]
+            for one, end in ended:
+                if end.closed:
+                    await escalations.note_closed(transaction, one.row.ticket, one.row.generation, time.time())
+            told = {
+                one.row.id: (one.row.ticket, one.row.generation, end.decided_at)
+                for one, end in ended
+                if end.decided_at is not None
+            }
+            overtaken = await owed.decided_anew(transaction, told)
+            await owed.mark_each(transaction, [(one, end.changes) for one, end in ended])
+            if overtaken:
+                await owed.owe_again(transaction, overtaken)
+            for one, end in ended:
+                if end.handed_over:
+                    await escalations.note_sent(
+                        transaction,
+                        ticket=one.row.ticket,
+                        generation=one.row.generation,
+                        reference=end.reference,
+                        now=time.time(),
+                    )
+        for one, _ in tried:
+            del self._ended[one.id]
+        return len(tried), all(end.is_good for _, end in tried)
 
-    async def _attempt(self, one: Owed) -> _End:
-        text = one.row.text
-        try:
-            notice = await announcing.worded(self._store, one, self._channel.name, self._desk)
-            if isinstance(notice, str):
-                return _End(changes=_sent(notice), is_needless=True)
-            text = notice.text
-            reference = await self._channel.send(notice)
-        except sa.exc.SQLAlchemyError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever one alert makes go wrong, the others are sent
+    async def _is_reopened(self, transaction: AsyncConnection, one: Owed, end: _End) -> bool:
+        """Tell whether somebody has decided otherwise since there was nothing to be told: it is looked at again."""
+        return end.is_needless and not await announcing.is_needless(transaction, one, self._channel.name)
+
+    async def _attempt(self, some: Sequence[Owed]) -> list[_End]:
+        """Return what became of the first ones of these; where the very first fails, no other is tried."""
+        worded = await announcing.worded(self._store, some, self._channel.name, self._desk)
+        ends: list[_End] = []
+        for begin, end in ((0, 1), (1, len(some))):
+            if all(one.is_good for one in ends):
+                ends += await self._send(some[begin:end], worded[begin:end])
+        return ends
+
+    async def _send(self, some: Sequence[Owed], worded: Sequence[Notice | str | Exception]) -> list[_End]:
+        for one, notice in zip(some, worded, strict=True):
+            if one.may_be_rolled and not isinstance(notice, str):
+                self._pace.sent(Turn.SINGLY, time.monotonic())
+        answers = iter(await self._answers([notice for notice in worded if isinstance(notice, Notice)]))
+        return [
+            self._end(one, notice, next(answers) if isinstance(notice, Notice) else None)
+            for one, notice in zip(some, worded, strict=True)
+        ]
+
+    async def _answers(self, notices: Sequence[Notice]) -> Sequence[str | BaseException | None]:
+        """Return of each what the other side calls it, if it says, or why it did not go out."""
+        if len(notices) > 1 and isinstance(self._channel, Swift):
+            try:
+                return await self._channel.send_all(notices)
+            except Exception as error:  # noqa: BLE001 - whatever one alert makes go wrong, the others are sent
+                event(logger, "alerts.singly", logging.WARNING, channel=self._channel.name, error=error)
+        return await asyncio.gather(*map(self._channel.send, notices), return_exceptions=True)
+
+    def _end(self, one: Owed, notice: Notice | str | Exception, answer: str | BaseException | None) -> _End:
+        if isinstance(notice, str):
+            return _End(changes=_sent(notice), is_needless=True)
+        error = notice if isinstance(notice, Exception) else answer
+        if isinstance(notice, Exception) or isinstance(error, BaseException):
             event(logger, "alert.failed", logging.WARNING, about=one.about, channel=self._channel.name, error=error)
+            text = one.row.text if isinstance(notice, Exception) else notice.text
             return _End(changes={"text": text, **_failed(error, one.row.tries)})
-        opens = self._channel.name == ESCALATION and one.event is AlertEvent.QUARANTINED
-        return _End(changes=_sent(text), handed_over=opens, reference=reference)
+        is_outside = self._channel.name == ESCALATION
+        is_end = one.row.event == AlertEvent.RESOLVED
+        return _End(
+            changes=_sent(notice.text),
+            handed_over=is_outside and one.row.event == AlertEvent.QUARANTINED,
+            closed=is_outside and is_end,
+            decided_at=notice.over_at if one.is_of_an_item and is_end else None,
+            reference=error,
+        )
 
     async def _settle_together(self) -> bool:
         """Tell of all that is due in one message and mark it."""
         bundle = await owed.bundle(self._store, self._channel.name)
+        at_once = self._channel.at_once
+        for begin in range(0, len(bundle.undone), at_once):
+            await self._settle(bundle.undone[begin : begin + at_once])
         if not bundle.mentions:
             return True
         notice = rolled_up(bundle.mentions, self._desk, time.time())
@@ -212,7 +265,7 @@ class _Serving:
     async def _mark_together(self) -> None:
         if self._unmarked is not None:
             async with self._store.writing() as transaction:
-                await owed.mark(transaction, *self._unmarked)
+                await owed.mark(transaction, self._channel.name, *self._unmarked)
             self._unmarked = None
 
 
@@ -220,7 +273,7 @@ def _sent(text: str) -> dict[str, Any]:
     return {"text": text, "sent_at": time.time(), "last_error": None}
 
 
-def _failed(error: Exception, tries: int) -> dict[str, Any]:
+def _failed(error: object, tries: int) -> dict[str, Any]:
     due_at = time.time() + min(_LONGEST_PAUSE, _doubled(tries))
     return {"due_at": due_at, "last_error": storable(str(error))}
 

@@ -16,21 +16,20 @@ from gateway.contract.envelope import Admission
 from gateway.contract.outcomes import Stamp, Standing, TicketState
 from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
-from gateway.station import acts, holds, item_rows, successor
+from gateway.station import acts, doubts, holds, item_rows, successor
 from gateway.station.acts import Act
 from gateway.station.decided import Bar, Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
 from gateway.station.holding import ItemState
+from gateway.station.operations import State, Turn
 from gateway.station.sender import NotSent, Sender, Unconfirmed
 from gateway.station.standings import insert
 from gateway.station.storable import document, parsed, storable
 from gateway.station.store import Store
 from gateway.station.successor import Change
 from gateway.station.tables.items import items
-from gateway.station.tables.operations import operation_items, replays
+from gateway.station.tables.operations import operation_items, operations, replays
 from gateway.station.tables.tickets import tickets
 
-SETTLES: Final = 15.0
-"""Seconds within which a replay that was begun is confirmed or in doubt, unless its process has died."""
 UNLIMITED: Final = 0
 
 
@@ -61,6 +60,8 @@ class Begun:
     begun_at: float
     """Unix seconds; tells this sending from one that somebody resumed since."""
     resumed: bool = False
+    operation: str | None = None
+    """Whose turn it was, where it is one of many."""
 
 
 async def replay(
@@ -105,25 +106,39 @@ async def begin(
     await item_rows.decide(transaction, row, ItemState.REPLAYING, decision, now)
     await transaction.execute(_remember(transaction, row, decision, plan, now))
     await _note(transaction, row, decision, Act.REPLAY, plan.operation)
-    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=plan.lane, row=row, begun_at=now)
+    return Begun(
+        ticket=ticket,
+        generation=row.generation,
+        wire=wire,
+        lane=plan.lane,
+        row=row,
+        begun_at=now,
+        operation=plan.operation,
+    )
 
 
-async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decision) -> Begun | Unknown | Taken | Barred:
-    """Take what is in doubt to be sent again, in a transaction of the caller's."""
+async def resume_in(
+    transaction: AsyncConnection,
+    ticket: str,
+    decision: Decision,
+    *,
+    generation: int | None = None,
+    operation: str | None = None,
+) -> Begun | Unknown | Taken | Barred:
+    """Take what is in doubt to be sent again, in a transaction of the caller's; `generation` as the reviewer saw it."""
     row = await item_rows.newest(transaction, ticket)
     if row is None:
         return Unknown(ticket=ticket)
-    if row.state != ItemState.REPLAYING:
-        return item_rows.taken(row)
+    if row.state != ItemState.REPLAYING or generation not in (None, row.generation):
+        return await item_rows.gone(transaction, row, generation)
     if (hold := await holds.find(transaction, ticket)) is not None:
         return hold.bar
     told = (
         await transaction.execute(sa.select(replays).filter_by(ticket=ticket, generation=row.generation))
     ).one_or_none()
     now = time.time()
-    if told is not None and not told.in_doubt and abs(now - told.begun_at) < SETTLES:  # clocks are put back
-        why = f"{told.by} has begun to send it {now - told.begun_at:.0f} s ago; wait {SETTLES:g} s for the confirm"
-        return Barred(bar=Bar.STILL_SENDING, why=why)
+    if told is not None and (sending := doubts.still_sending(told, now)) is not None:
+        return sending
     lane, wire = Lane.WORK if told is None else Lane(told.lane), None
     if not await _started_anyway(transaction, row):
         made = successor.message(row, lane, None if told is None else _change(told))
@@ -131,8 +146,17 @@ async def resume_in(transaction: AsyncConnection, ticket: str, decision: Decisio
             return made
         wire = made
     await transaction.execute(_of(row).values(begun_at=now, in_doubt=0))
-    await _note(transaction, row, decision, Act.REPLAY_RESUMED, None)
-    return Begun(ticket=ticket, generation=row.generation, wire=wire, lane=lane, row=row, begun_at=now, resumed=True)
+    await _note(transaction, row, decision, Act.REPLAY_RESUMED, operation)
+    return Begun(
+        ticket=ticket,
+        generation=row.generation,
+        wire=wire,
+        lane=lane,
+        row=row,
+        begun_at=now,
+        resumed=True,
+        operation=operation,
+    )
 
 
 async def publish(
@@ -141,11 +165,12 @@ async def publish(
     """Send what was begun; it leaves quarantine only after the confirm of a routed publish."""
     if begun.wire is not None:
         try:
-            await sender.send(topology.to_lane(begun.lane), begun.wire, mandatory=True)
+            await sender.send_on(topology.to_lane(begun.lane), begun.wire)
         except NotSent as error:
             async with store.writing() as transaction:
                 if begun.resumed:
                     await _doubt(transaction, begun)
+                    await _give_turn_back(transaction, begun)
                 else:
                     await _take_back(transaction, begun, decision, str(error))
             return Unsent(why=str(error))
@@ -233,13 +258,25 @@ async def _take_back(transaction: AsyncConnection, begun: Begun, decision: Decis
     found = (await transaction.execute(mine)).one_or_none()
     if found is None or row.generation != begun.generation:
         return
-    operation = found.operation
     await item_rows.hold(transaction, row)
     await transaction.execute(sa.delete(replays).filter_by(ticket=row.ticket, generation=row.generation))
-    if operation is not None:
-        taken = sa.update(operation_items).filter_by(operation=operation, ticket=row.ticket, generation=row.generation)
-        await transaction.execute(taken.values(state="waiting", at=None))
-    await _note(transaction, row, Decision(by=decision.by, reason=why), Act.REPLAY_NOT_SENT, operation)
+    await _give_turn_back(transaction, begun)
+    await _note(transaction, row, Decision(by=decision.by, reason=why), Act.REPLAY_NOT_SENT, begun.operation)
+
+
+async def _give_turn_back(transaction: AsyncConnection, begun: Begun) -> None:
+    """Let an operation take an item again that certainly was not sent; one that has ended meanwhile has not, then.
+
+    Another process may have found nothing more to be done while this one did not get on with its sending.
+    """
+    if begun.operation is None:
+        return
+    taken = sa.update(operation_items).filter_by(
+        operation=begun.operation, ticket=begun.ticket, generation=begun.generation
+    )
+    await transaction.execute(taken.values(state=Turn.WAITING.value, at=None))
+    ended = sa.update(operations).filter_by(id=begun.operation, state=State.ENDED.value)
+    await transaction.execute(ended.values(state=State.RUNNING.value, ended_at=None, holder=None, held_until=None))
 
 
 async def _started_anyway(transaction: AsyncConnection, row: Any) -> bool:

@@ -19,6 +19,7 @@ from gateway.station.pardons import Candidate, NoFence, Selection
 from gateway.station.replays import Plan
 from gateway.station.sender import Sender
 from gateway.station.store import Store
+from gateway.tracing import Service, open_traces
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -76,7 +77,8 @@ async def _replay(
 ) -> tuple[list[Candidate], list[str]]:
     done: list[Candidate] = []
     failed: list[str] = []
-    sender = Sender(settings.broker_url)
+    traces = open_traces(Service.STATION)
+    sender = Sender(settings.broker_url, traces)
     try:
         for candidate in found:
             plan = Plan(generation=candidate.generation, limit=settings.replay_limit)
@@ -89,6 +91,7 @@ async def _replay(
                 )
     finally:
         await sender.close()
+        await traces.close()
     return done, failed
 
 

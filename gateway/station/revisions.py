@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.station.tables import complete
 from gateway.station.tables.metadata import schema
 
-HEAD: Final = "0007"
+HEAD: Final = "0011"
 """The last of `gateway.station.migrations.versions`. Revisions are numbers, one after the other, in one line."""
 ADOPTABLE: Final = range(2, 7)
 """What `station_schema` said before there were revisions: each of them lacks only tables, which revision 0001 makes."""

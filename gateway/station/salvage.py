@@ -27,15 +27,21 @@ from gateway.station.store import Store
 from gateway.station.tables.items import spooled
 
 _MAX_ERROR: Final = 2048
+_OF_VALUES: Final = ("22", "54")
+"""PostgreSQL's classes of codes for a value that is none, and for more than it can hold in one place."""
 
 logger: Final = logging.getLogger("lazaretto.keeper")
 
 
 def is_of_the_message(error: Exception) -> bool:
-    """Tell what a message made go wrong from what is wrong with the store; a bare StatementError is a value's fault."""
+    """Tell what a message made go wrong from what is wrong with the store; a bare StatementError is a value's fault.
+
+    The driver of PostgreSQL has no class of its own for most of them, only the server's code.
+    """
     match error:
         case sa.exc.DBAPIError():
-            return isinstance(error, sa.exc.DataError | sa.exc.IntegrityError | sa.exc.ProgrammingError)
+            is_named = isinstance(error, sa.exc.DataError | sa.exc.IntegrityError | sa.exc.ProgrammingError)
+            return is_named or (getattr(error.orig, "sqlstate", None) or "").startswith(_OF_VALUES)
         case sa.exc.SQLAlchemyError():
             return isinstance(error, sa.exc.StatementError)
         case OSError():
@@ -93,7 +99,7 @@ def _minimal(wire: Wire, error: Exception) -> list[Arrival]:
 def _bare(found: Arrival, error: Exception) -> Arrival:
     return replace(
         found,
-        detail=clip(f"kept as a raw file, because it could not be stored: {error!r}", _MAX_ERROR),
+        detail=clip(f"kept as a raw file, because it could not be stored: {error!r}", arrivals.MAX_DETAIL),
         history=History(),
         admission=None,
         wire=Wire(body=b"", message_id=None),

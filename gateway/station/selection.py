@@ -5,16 +5,18 @@ every item in its states.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gateway.station import owners
+from gateway.contract.outcomes import Outcome
+from gateway.station import doubts, owners
 from gateway.station.holding import ItemState
 from gateway.station.storable import document
 from gateway.station.tables.items import items
-from gateway.station.tables.tickets import runs, tickets
+from gateway.station.tables.tickets import FELL_SHORT, runs, tickets
 
 WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
 DECIDED: Final = (ItemState.REPLAYED, ItemState.DISCARDED)
@@ -48,6 +50,8 @@ class Filter:
     on_hold: bool | None = None
     overdue: bool | None = None
     """Whether it should have been decided by now."""
+    unconfirmed: bool | None = None
+    """Whether it was sent, and nobody hears of the confirm any more."""
 
     def document(self) -> dict[str, Any]:
         """Return what it names, as JSON has it."""
@@ -73,7 +77,7 @@ def narrowed(chosen: Filter) -> list[sa.ColumnElement[bool]]:
     if chosen.until is not None:
         found.append(items.c.arrived_at <= chosen.until)
     if chosen.outcomes:
-        found.append(_a_run(runs.c.outcome.in_(chosen.outcomes)))
+        found.append(_ended_as(chosen.outcomes))
     if chosen.signal is not None:
         found.append(_a_run(_died_of(chosen.signal)))
     if chosen.build is not None:
@@ -83,6 +87,9 @@ def narrowed(chosen: Filter) -> list[sa.ColumnElement[bool]]:
         found.append(items.c.ticket.in_(sa.select(tickets.c.ticket).where(tickets.c.client.in_(chosen.clients))))
     if chosen.text is not None:
         found.append(_mentions(chosen.text))
+    if chosen.unconfirmed is not None:
+        doubtful = doubts.is_unconfirmed(time.time())
+        found.append(doubtful if chosen.unconfirmed else sa.not_(doubtful))
     return found + _about_its_review(chosen)
 
 
@@ -98,6 +105,14 @@ def _about_its_review(chosen: Filter) -> list[sa.ColumnElement[bool]]:
         late = sa.func.coalesce(owners.is_overdue(time.time()), sa.false())
         found.append(late if chosen.overdue else sa.not_(late))
     return found
+
+
+def _ended_as(outcomes: Sequence[str]) -> sa.ColumnElement[bool]:
+    if Outcome.SUCCEEDED in outcomes:
+        return _a_run(runs.c.outcome.in_(outcomes))
+    # By way of the index over these runs: of an outcome that is rare, each item's runs would be looked at in vain.
+    told = sa.select(runs.c.ticket, runs.c.generation).where(FELL_SHORT, runs.c.outcome.in_(outcomes))
+    return sa.tuple_(items.c.ticket, items.c.generation).in_(told)
 
 
 def _a_run(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:

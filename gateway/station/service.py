@@ -17,11 +17,11 @@ from typing import Final
 from aio_pika.abc import AbstractConnection
 from aiohttp import web
 
-from gateway import broker
+from gateway.amqp import broker, messages
 from gateway.contract.logs import event
 from gateway.depot import open_depot
 from gateway.settings import StationSettings, load
-from gateway.station import amqp, wiring
+from gateway.station import wiring
 from gateway.station.addressees import Addressees
 from gateway.station.courier import Courier
 from gateway.station.depot_sweep import DepotSweep
@@ -45,6 +45,7 @@ from gateway.station.tombstones import Tombstones
 from gateway.station.unclaimed import Patience
 from gateway.station.vitals import Vitals
 from gateway.station.webhook import Post
+from gateway.tracing import Service, Traces, are_wanted, open_traces
 
 PROBE: Final = 2.0
 """Seconds between two tries to write to the store, for readiness."""
@@ -58,12 +59,13 @@ logger: Final = logging.getLogger("lazaretto.station")
 
 async def serve(settings: StationSettings) -> None:
     """Run until SIGTERM or SIGINT; raises BrokerUnreachable, TopologyConflict, ChannelUnusable, OSError (port)."""
-    amqp.read_any_properties()
+    messages.read_any_properties()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    sender = Sender(settings.broker_url)
+    traces = open_traces(Service.STATION)
+    sender = Sender(settings.broker_url, traces)
     alerting = wiring.channels(settings, sender)
     store = await Store.open(settings.store)
     try:
@@ -76,6 +78,7 @@ async def serve(settings: StationSettings) -> None:
             spool=Spool(settings.data / "spool"),
             channels=alerting.names,
             vitals=vitals,
+            traces=traces,
         )
         outbox = Outbox(
             store=store,
@@ -89,7 +92,11 @@ async def serve(settings: StationSettings) -> None:
         )
         addressees = Addressees(settings.keys, courier.know)
         watch = RefusalWatch(store=store, channels=alerting.names_for_operators, threshold=settings.refusal_threshold)
-        over = rules(tickets=settings.ticket_retention, refusals=settings.refusal_retention)
+        over = rules(
+            tickets=settings.ticket_retention,
+            refusals=settings.refusal_retention,
+            operations=settings.item_retention,
+        )
         reconciler = Reconciler(
             store=store,
             ask=asker(settings.broker_url, settings.topology),
@@ -118,7 +125,7 @@ async def serve(settings: StationSettings) -> None:
         # Before the keeper takes anything: what nobody is known to want told is owed to nobody.
         addressees.look()
         await courier.prepare()
-        async with _listening(settings, store, vitals), asyncio.TaskGroup() as group:
+        async with _listening(settings, store, vitals, traces), asyncio.TaskGroup() as group:
             working = [
                 group.create_task(keeper.run(stop, connection)),
                 group.create_task(outbox.run(stop)),
@@ -142,11 +149,13 @@ async def serve(settings: StationSettings) -> None:
     finally:
         await sender.close()
         await store.close()
+        await traces.close()
     event(logger, "station.stopped")
 
 
 async def check(settings: StationSettings) -> list[str]:
     """Try everything that `serve` needs and say what was found; raises what `serve` raises."""
+    traced = are_wanted(os.environ)
     sender = Sender(settings.broker_url)
     alerting = wiring.channels(settings, sender)
     store = await Store.open(settings.store)
@@ -163,6 +172,7 @@ async def check(settings: StationSettings) -> list[str]:
             f"broker    {broker.version(connection)}",
             f"topology  prefix {settings.prefix}, {len(settings.topology.queues())} queues, {len(new)} of them new",
             f"alerts    {', '.join(alerting.names)}",
+            f"traces    {'on' if traced else 'off'}",
             f"desk      {settings.desk_link}",
         ]
     finally:
@@ -211,13 +221,18 @@ async def _connected(settings: StationSettings) -> AbstractConnection:
     return connection
 
 
+_LONGEST_LINE: Final = 64 << 10
+"""Bytes: the address under which a page of items is decided about names each of them, as its client has called it."""
+
+
 @asynccontextmanager
-async def _listening(settings: StationSettings, store: Store, vitals: Vitals) -> AsyncIterator[None]:
+async def _listening(settings: StationSettings, store: Store, vitals: Vitals, traces: Traces) -> AsyncIterator[None]:
     runner = web.AppRunner(
-        routes.application(settings, store, vitals),
+        routes.application(settings, store, vitals, traces),
         access_log=None,
         handle_signals=False,
         shutdown_timeout=_DESK_CLOSING,
+        max_line_size=_LONGEST_LINE,
     )
     await runner.setup()
     try:

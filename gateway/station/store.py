@@ -9,11 +9,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -33,12 +33,16 @@ BUSY_TIMEOUT_MS: Final = 10_000
 _WRITES: Final = "lazaretto_writes"
 _MAKING: Final = 0x1A2A_0002
 """Key of the lock that whoever makes or changes the tables holds."""
+_CROSSED: Final = frozenset({"40P01", "40001"})
+"""PostgreSQL's codes for two transactions of which one had to give way."""
 _PATIENCE: Final = "lazaretto_patience_ms"
 _ALTERS: Final = "lazaretto_alters"
 ALTERING_PATIENCE: Final = 120.0
 """Seconds to wait for somebody else who changes the tables of a large store."""
 
 logger: Final = logging.getLogger("lazaretto.store")
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,7 @@ class Store:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._writer = asyncio.Lock()
 
     @classmethod
     def at(cls, url: str) -> Self:
@@ -109,6 +114,8 @@ class Store:
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that only reads, all of it at one moment."""
         async with self._engine.connect() as connection:
+            if self.dialect == "postgresql":  # where each statement would see what was committed since the last one
+                await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
 
     @asynccontextmanager
@@ -117,10 +124,40 @@ class Store:
 
         `patience` is for how many seconds it waits for the lock.
         """
-        async with self._engine.connect() as connection:
+        async with self._turn(patience), self._engine.connect() as connection:
             await connection.execution_options(**{_WRITES: True, _PATIENCE: round(patience * 1000)})
             async with connection.begin():
                 yield connection
+
+    @asynccontextmanager
+    async def _turn(self, patience: float) -> AsyncIterator[None]:
+        """Have those who write in this process wait for each other in their order.
+
+        SQLite has whoever meets its lock sleep and look again, up to a tenth of a second too late each time.
+        """
+        if self.dialect != "sqlite":
+            yield
+            return
+        async with asyncio.timeout(patience):
+            await self._writer.acquire()
+        try:
+            yield
+        finally:
+            self._writer.release()
+
+    async def write(self, act: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
+        """Do all of `act` in one transaction that writes; again from its beginning where it crossed another one's way.
+
+        PostgreSQL ends one of two that wait for each other, and says so to that one alone.
+        """
+        while True:
+            try:
+                async with self.writing() as transaction:
+                    return await act(transaction)
+            except sa.exc.DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _CROSSED:
+                    raise
+                event(logger, "store.crossed", error=error)
 
     async def migrate(self) -> None:
         """Bring the tables to this program's revision, once, whoever else is at it; raises StoreVersion."""
@@ -167,7 +204,7 @@ class Store:
     async def ticket_statuses(self, wanted: Collection[str]) -> dict[str, TicketStatus]:
         """Return where tickets stand, in one query; those of which no report has arrived yet are not there."""
         of_now = sa.and_(escalations.c.ticket == tickets.c.ticket, escalations.c.generation == tickets.c.generation)
-        told = [escalations.c[name] for name in ("created_at", "sent_at", "acknowledged_at", "reference")]
+        told = [escalations.c[name] for name in ("created_at", "sent_at", "closed_at", "acknowledged_at", "reference")]
         query = sa.select(tickets, *told).select_from(tickets.outerjoin(escalations, of_now))
         async with self.reading() as transaction:
             rows = await transaction.execute(query.where(tickets.c.ticket.in_(wanted)))
@@ -179,6 +216,7 @@ def _status(row: Any) -> TicketStatus:
     escalation = escalation_state(
         is_open=state is TicketState.QUARANTINED,
         sent=row.sent_at is not None,
+        told_over=row.closed_at is not None,
         acknowledged=row.acknowledged_at is not None,
     )
     return TicketStatus(
@@ -221,6 +259,9 @@ def _engine(url: str) -> AsyncEngine:
     if parsed.get_backend_name() != "sqlite":
         return create_async_engine(url, pool_pre_ping=True)
     engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    from gateway import one_hop  # noqa: PLC0415 - the driver is for who uses it
+
+    one_hop.use(engine)
     if "immutable" in parsed.query:
         sa.event.listen(engine.sync_engine, "connect", _leave_transactions_to_us)
     else:
@@ -267,7 +308,9 @@ def _use_write_ahead_log(cursor: DBAPICursor) -> None:
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
     patience = connection.get_execution_options().get(_PATIENCE, BUSY_TIMEOUT_MS)
-    connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience}")
+    if connection.info.get(_PATIENCE) != patience:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience}")
+        connection.info[_PATIENCE] = patience
     if connection.get_execution_options().get(_ALTERS, False):
         connection.exec_driver_sql("PRAGMA foreign_keys = OFF")  # without effect inside a transaction
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

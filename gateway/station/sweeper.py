@@ -28,8 +28,8 @@ COUNTED_BY_THE_MINUTE: Final = 8 * 86_400.0
 logger: Final = logging.getLogger("lazaretto.sweeper")
 
 
-def rules(*, tickets: float, refusals: float) -> Sequence[Rule]:
-    """Return the rules in their order; times in seconds for which a ticket, or a refusal, is kept, 0: for ever."""
+def rules(*, tickets: float, refusals: float, operations: float) -> Sequence[Rule]:
+    """Return the rules in their order; times in seconds for which a ticket, or the like, is kept, 0: for ever."""
     counts = refusals and max(refusals, COUNTED_BY_THE_MINUTE)
     return (
         Rule(keep=tickets, remove=leftovers.remove_tickets),
@@ -38,6 +38,8 @@ def rules(*, tickets: float, refusals: float) -> Sequence[Rule]:
         Rule(keep=refusals, remove=leftovers.remove_passes),
         Rule(keep=refusals, remove=leftovers.remove_notices),
         Rule(keep=counts, remove=leftovers.remove_counts),
+        Rule(keep=operations, remove=leftovers.remove_lines),
+        Rule(keep=operations, remove=leftovers.remove_operations),
     )
 
 

@@ -5,12 +5,13 @@ Owns the words. Everything that came with a ticket is bounded and made one print
 
 import math
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from gateway.contract.outcomes import Outcome
 from gateway.contract.text import clip
+from gateway.station.cases import Subject
 from gateway.station.dossier import Item, Run
 from gateway.station.escalation_state import EscalationState
 from gateway.station.escalations import Escalation
@@ -21,7 +22,7 @@ _MAX_FIGURE: Final = 1e12
 """Beyond it a figure is somebody's joke, and too long for a line."""
 
 
-def title(item: Item) -> str:
+def title(item: Item | Subject) -> str:
     """A subject line for an item, held or decided."""
     if item.decided_at is not None:
         return f"Resolved: ticket {item.ticket}, {item.state}"
@@ -33,11 +34,10 @@ def quarantine_title(ticket: str, attempts: int) -> str:
     return f"Quarantine: ticket {ticket} after {_attempts(attempts)}"
 
 
-def quarantined(item: Item, runs: Sequence[Run], link: str) -> str:
-    """The alert about an item: what, which, how often, why, the last evidence, and where to look."""
-    of_generation = [run for run in runs if run.generation == item.generation]
-    last = f" Last run: {sentence(of_generation[-1])}." if of_generation else " It was never started."
-    told = bool(of_generation) and of_generation[-1].evidence.get("detail") == item.detail
+def quarantined(item: Item | Subject, run: Run | None, link: str) -> str:
+    """The alert about an item: what, which, how often, why, the evidence of its last `run`, and where to look."""
+    last = " It was never started." if run is None else f" Last run: {sentence(run)}."
+    told = run is not None and run.evidence.get("detail") == item.detail
     detail = f" ({one_line(item.detail)})" if item.detail and not told else ""
     again = f" in generation {item.generation}" if item.generation else ""
     return (
@@ -46,7 +46,7 @@ def quarantined(item: Item, runs: Sequence[Run], link: str) -> str:
     )
 
 
-def resolved(item: Item, link: str) -> str:
+def resolved(item: Item | Subject, link: str) -> str:
     """The alert that ends an earlier one: who decided what, and why."""
     who, why = one_line(item.decided_by or "nobody"), one_line(item.decision_reason or "no reason given")
     what = f"Ticket {item.ticket} ({one_line(item.kind)}) is out of quarantine"
@@ -119,6 +119,8 @@ def clock(moment: float | None) -> str:
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     """Return `text` cut to `limit` bytes, with everything unprintable written as an escape."""
     shown = clip(text, limit)
+    if shown.isprintable():
+        return shown
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 

@@ -24,6 +24,7 @@ PURE = (
     "gateway.station.agreement",
     "gateway.station.surge",
     "gateway.station.what_if",
+    "gateway.tracing.conventions",
 )
 """Decisions: facts in, a value out."""
 
@@ -53,8 +54,9 @@ def test_gateway_never_imports_consumer() -> None:
     assert not _offences({module.name: module.imports_from("consumer") for module in modules("gateway")})
 
 
-def test_consumer_imports_of_gateway_only_the_contract_preflight_and_the_depot() -> None:
-    allowed = ("gateway.contract", "gateway.preflight", "gateway.depot")
+def test_consumer_imports_of_gateway_only_what_both_share() -> None:
+    shared = ("contract", "amqp", "preflight", "depot", "one_hop", "tracing")
+    allowed = tuple(f"gateway.{part}" for part in shared)
     found = {
         module.name: {name for name in module.imports_from("gateway") if not within(name, *allowed)}
         for module in modules("consumer")
@@ -88,6 +90,19 @@ def test_preflight_imports_of_ours_only_the_contract_and_the_verdict_on_its_fact
     assert not _offences(found)
 
 
+def test_the_edge_to_the_broker_imports_of_ours_only_the_contract() -> None:
+    found = {
+        module.name: {
+            name
+            for name in module.imports_from("gateway", "consumer")
+            if not within(name, "gateway.amqp", "gateway.contract")
+        }
+        for module in modules("gateway.amqp")
+    }
+    assert found
+    assert not _offences(found)
+
+
 def test_the_depot_imports_of_ours_only_the_contract_and_is_alone_with_its_library() -> None:
     found = {
         module.name: {
@@ -104,8 +119,25 @@ def test_the_depot_imports_of_ours_only_the_contract_and_is_alone_with_its_libra
     assert not _offences(strangers)
 
 
+def test_tracing_imports_of_ours_only_the_contract_and_is_alone_with_its_library() -> None:
+    found = {
+        module.name: {
+            name
+            for name in module.imports_from("gateway", "consumer")
+            if not within(name, "gateway.tracing", "gateway.contract", "gateway.__version__")
+        }
+        for module in modules("gateway.tracing")
+    }
+    assert found
+    assert not _offences(found)
+    strangers = {module.name: module.imports_from("opentelemetry") for module in modules()}
+    del strangers["gateway.tracing.otlp"]
+    assert not _offences(strangers)
+
+
 def test_the_worker_side_imports_only_what_a_worker_needs() -> None:
-    ours = ("consumer.worker", "consumer.pipe", "consumer.handler")
+    carried = ("consumer.bounds", "consumer.usage")  # what records of the pipe are made of
+    ours = ("consumer.worker", "consumer.pipe", *carried, "consumer.handler")
     allowed = (*ours, "gateway.preflight", "gateway.contract", "gateway.depot")
     found = {
         module.name: {name for name in module.imports_from("consumer", "gateway") if not within(name, *allowed)}
@@ -181,6 +213,7 @@ def test_no_connection_mends_itself_unseen() -> None:
     [
         ("gateway.contract", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
         ("gateway.depot", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic", "obstore")),
+        ("gateway.tracing", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic", "opentelemetry")),
         ("consumer.handler", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
         ("consumer.pipe", ("aiohttp", "aio_pika", "aiormq", "tiktoken", "sqlalchemy", "pydantic")),
     ],

@@ -26,6 +26,7 @@ from gateway.station.store import Store
 from tests.integration.station.conftest import Producers, Station
 from tests.support import past
 from tests.support.program import ROOT, Programs
+from tests.unit.station.selected import leave_in_doubt
 
 Result = TypeVar("Result")
 
@@ -167,6 +168,13 @@ async def succeed(station: Station, tickets: Sequence[str]) -> None:
     ]
     await producers.events(*events)
     await sender.close()
+
+
+async def doubt(station: Station, ticket: str) -> None:
+    """Leave a replay of an item in doubt, as a station does that is killed before it is sent."""
+    store = await Store.open(station.store_url)
+    await leave_in_doubt(store, ticket)
+    await store.close()
 
 
 async def _with_a_past(url: str) -> None:

@@ -7,14 +7,16 @@ from http import HTTPStatus
 import pytest
 from playwright.sync_api import Dialog, Page, expect
 
-from tests.browser.conftest import PICTURES, Reviewers, awaited, succeed
+from tests.browser.conftest import PICTURES, Reviewers, awaited, doubt, succeed
 from tests.integration.station.conftest import Station, waiting
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><b>\u202e\x1b[2J{{7*7}}"
 PAGES = (
     "/",
     "/items",
+    "/items?state=unconfirmed",
     "/items/9417",
+    "/items/9417/edit",
     "/groups",
     "/items/9417/review",
     "/operations",
@@ -28,6 +30,8 @@ PAGES = (
 )
 TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
     .filter((one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 200))"""
+CUT_OFF = """() => [...document.querySelectorAll(".scroll")]
+    .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText.slice(0, 200))"""
 NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")]
     .filter((one) => !(one.labels?.length || one.getAttribute("aria-label") || one.textContent.trim() || one.title))
     .map((one) => one.outerHTML)"""
@@ -122,6 +126,27 @@ def test_many_are_replayed_after_a_few_have_gone_first_and_ended_well(
     expect(page.get_by_text("A replay of generation 0 by Ana")).to_be_visible()
 
 
+def test_what_was_sent_and_never_confirmed_is_found_and_sent_again_with_a_word_about_what_that_does(
+    reviewers: Reviewers, held: Callable[..., str], station: Station
+) -> None:
+    ticket = held(kind="doubt.test")
+    awaited(doubt(station, ticket))
+    page = reviewers.signed_in("Ana")
+    page.get_by_role("link", name="Items", exact=True).click()
+    page.get_by_label("State").select_option("unconfirmed")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_label(f"Take {ticket}").check()
+    page.get_by_role("button", name="Decide about the ticked").click()
+    expect(page.get_by_label("Resume: send again what was sent and never confirmed")).to_be_checked()
+    expect(page.get_by_text("which lets one of them run")).to_be_visible()
+    expect(page.get_by_label("Lane")).to_be_hidden()
+    page.get_by_role("button", name="Count, and show what would be done").click()
+    page.get_by_label("Why").fill("the station was killed")
+    page.get_by_role("button", name="Resume 1").click()
+    expect(page.get_by_text("Every item had its turn.")).to_be_visible()
+    assert len(_sent(station, ticket)) == 1
+
+
 def test_hostile_text_is_shown_as_text_wherever_it_came_in(reviewers: Reviewers, held: Callable[..., str]) -> None:
     ticket = held(
         body=HOSTILE.encode(), detail=HOSTILE, reason=HOSTILE[:60], content_type=f"text/plain; charset={HOSTILE}"
@@ -149,6 +174,11 @@ def test_without_a_script_pages_read_and_forms_decide(reviewers: Reviewers, held
     page.get_by_role("link", name=ticket).click()
     _decide(page, "Discard", "answered by phone")
     expect(page.get_by_text("It is discarded.")).to_be_visible()
+    page.get_by_role("link", name="Discarded", exact=True).click()
+    page.get_by_role("link", name=ticket).click()
+    _decide(page, "Hold it again", "the phone call was about another one")
+    expect(page.get_by_text("It is held again, as it was.")).to_be_visible()
+    expect(page.get_by_role("button", name="Replay", exact=True)).to_be_visible()
 
 
 def test_a_reader_sees_all_and_can_change_nothing(
@@ -208,13 +238,18 @@ def test_an_open_page_renews_itself_but_not_under_somebodys_hands(
     assert page.get_by_label("Client").input_value() == "ac"
     page.get_by_role("button", name="show", exact=True).click()
     expect(page.get_by_role("link", name=second)).to_be_visible()
+    page.get_by_label(f"Take {second}").check()
+    third = held()
+    page.get_by_role("button", name="show", exact=True).wait_for()
+    expect(page.get_by_label(f"Take {second}")).to_be_checked()
+    expect(page.get_by_role("link", name=third)).to_have_count(0)
 
 
 @pytest.mark.parametrize(
     ("look", "how"),
     [
         ("light", {}),
-        ("dark", {"color_scheme": "dark"}),
+        ("dark", {"color_scheme": "dark", "viewport": {"width": 1024, "height": 768}}),
         ("phone", {"viewport": {"width": 390, "height": 844}, "has_touch": True}),
     ],
     ids=["light", "dark", "phone"],
@@ -229,6 +264,7 @@ def test_every_page_fits_names_what_can_be_used_and_breaks_no_rule_of_its_own(
     for path in PAGES:
         page.goto(reviewers.station.url + path)
         assert page.evaluate(TOO_WIDE) == [], path
+        assert page.evaluate(CUT_OFF) == [], path
         assert page.evaluate(NAMELESS) == [], path
         expect(page.locator("h1")).to_have_count(1)
         page.screenshot(

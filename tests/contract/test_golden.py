@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from consumer import amqp, verdict
+from consumer import verdict
+from consumer.census import Census, Turnover, WorkerSight, words
+from consumer.intentions import Phase
 from consumer.policy import Policy
 from consumer.verdict import Ending, decide
+from gateway.amqp.frames import content_header
 from gateway.contract import journal
 from gateway.contract.envelope import Admission, Envelope, Loss, Malformed, Spent, decode, encode, encode_malformed
 from gateway.contract.history import History, RunRecord
 from gateway.contract.ids import TicketId, idempotent_ticket_id
-from gateway.contract.journal import Event, EventName, Verdict
+from gateway.contract.journal import Condition, Event, EventName, Verdict
 from gateway.contract.outcomes import Outcome, Stamp
 from gateway.contract.references import folder_of
 from gateway.contract.topology import Lane, Topology
@@ -27,6 +30,8 @@ from gateway.preflight import Limits, Submission, parse_ticket
 from gateway.preflight.withdrawal import withdraw
 
 GOLDEN = Path(__file__).parent / "golden"
+_BEFORE_PROPERTIES = 12
+"""Bytes of class, weight and size of the body, which say nothing of the message."""
 
 RECORD = RunRecord(
     attempt=1, outcome=Outcome.CRASHED, node="node-1", worker=4711, started=1.25, seconds=0.5, code="signal:9"
@@ -67,8 +72,8 @@ ENVELOPE = Envelope(
 
 def _wire(wire: Wire) -> dict[str, Any]:
     row = asdict(wire) | {"body": wire.body.hex(), "message_id": "(fresh)"}
-    pinned = amqp.properties(Wire(**{**{n: getattr(wire, n) for n in Wire.__slots__}, "message_id": "0" * 36}))
-    return row | {"properties": pinned.marshal().hex()}
+    pinned = content_header(wire, "0" * 36)
+    return row | {"properties": pinned[_BEFORE_PROPERTIES:].hex()}
 
 
 def _malformed() -> Wire:
@@ -96,6 +101,30 @@ def _journal() -> str:
         stamp=Stamp(generation=0, attempt=2, interruptions=1),
         crashes=1,
         data={"outcome": Outcome.CRASHED, "verdict": Verdict.RETRY, "evidence": {"signal": 9}},
+    )
+    return next(journal.encode([event])).decode()
+
+
+def _node() -> str:
+    worker = WorkerSight(pid=4712, phase=Phase.BUSY, runs=17, resident=64 << 20)
+    turnover = Turnover(recycled=3, died=1, in_progress=1, growth=1024.5, suggested_runs=900)
+    census = Census(workers=[worker], mold_pid=4711, mold_resident=48 << 20, turnover=turnover)
+    event = Event(
+        id="01a22c94-a7b7-7df1-8f8e-aede4bb05f98",
+        event=EventName.NODE,
+        at=1_796_000_001.5,
+        ticket="",
+        kind="",
+        node="node-1",
+        data={
+            "lane": Lane.WORK,
+            "state": Condition.READY,
+            "obstacles": [],
+            "every": 30.0,
+            "build": "b1",
+            "slots": {"busy": 1, "free": 0, "away": 0},
+            **words(census),
+        },
     )
     return next(journal.encode([event])).decode()
 
@@ -146,6 +175,7 @@ WRITERS: dict[str, Callable[[], Any]] = {
     "malformed": lambda: _wire(_malformed()),
     "adopted": _adopted,
     "journal": _journal,
+    "node": _node,
     "decision": _decision,
     "topology": _topology,
     "references": _references,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gateway import caller_problems, errors, openapi, repetition_problems
+from gateway import caller_problems, errors, openapi, problem_document, repetition_problems
 from gateway.admission import Facts, Refused, Rule, Violation
 from gateway.door import Door
-from gateway.errors import Problem
 from gateway.preflight.vocabulary import Vocabulary
+from gateway.problem_document import Problem
 from gateway.quota import Exceeded, Policy
 from gateway.routes import Routes
 from gateway.settings import DoorSettings
@@ -90,7 +90,7 @@ def test_every_answer_to_a_submission_is_described(problem: Problem) -> None:
 def test_a_problem_document_has_the_members_that_are_described() -> None:
     described = openapi.document()["components"]["schemas"]["Problem"]
 
-    answer = errors.response(errors.not_accepted("nacked", 2), request_id="r", instance="/v1/tickets")
+    answer = problem_document.response(errors.not_accepted("nacked", 2), request_id="r", instance="/v1/tickets")
 
     assert answer.body is not None
     for name in described["required"]:

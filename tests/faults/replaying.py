@@ -1,7 +1,8 @@
 """A station killed again and again while it replays many: `python -m tests.faults.replaying --rows 5000 --kills 50`.
 
 The seed decides after how many items, and how long after that, each kill comes. What must hold at the end: every item
-had one turn, and was published exactly once, or is shown as "unconfirmed" and was published at most once.
+had one turn, and was published exactly once, or is shown as "unconfirmed" and was published at most once. What is
+unconfirmed is resumed then, as one operation, and each of it is published once more.
 """
 
 import argparse
@@ -17,12 +18,15 @@ from uuid import uuid4
 
 import aio_pika
 import aiohttp
+import sqlalchemy as sa
 
 from gateway.contract.topology import Lane, Topology
 from gateway.embedded import EmbeddedBroker
 from gateway.station import progress
+from gateway.station.doubts import SETTLES
 from gateway.station.progress import Outcome
 from gateway.station.store import Store
+from gateway.station.tables.operations import replays as sent
 from tests.support.house import House
 from tests.support.program import Program, Programs
 from tests.support.waiting import soon
@@ -40,6 +44,7 @@ class Found:
 
     outcomes: Counter[str] = field(default_factory=Counter)
     published: int = 0
+    resumed: int = 0
     kills: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -62,29 +67,30 @@ async def run(house: House, *, rows: int, kills: int, seed: int, pace: float = 1
             station = await asyncio.to_thread(house.station)
         await _until_taken(store, name, rows)
         await _judge(house, store, name, found, station)
+        await _resume(house, store, name, found, station)
     finally:
         await store.close()
     return found
 
 
 async def _press_twice(house: House, rows: int, pace: float, found: Found) -> str:
-    url, key = f"http://127.0.0.1:{house.desk_port}/v1/operations", {"Idempotency-Key": uuid4().hex}
     wanted = {"act": "replay", "filter": {"kinds": ["k"]}, "pace": pace, "by": "ana"}
-    async with aiohttp.ClientSession() as http:
+    press = uuid4().hex
+    drafts = await asyncio.gather(*(_post(house, "", wanted, press) for _ in range(2)))
+    names = {str(draft["id"]) for draft in drafts}
+    if len(names) != 1 or {draft["total"] for draft in drafts} != {rows}:
+        found.faults.append(f"asked twice, there are {len(names)} operations: {drafts}")
+    name = names.pop()
+    await asyncio.gather(*(_post(house, f"/{name}/start", {**REASON, "expect": rows}) for _ in range(2)))
+    return name
 
-        async def post(path: str, document: object) -> dict[str, Any]:
-            async with http.post(f"{url}{path}", json=document, headers=key) as answer:
-                told: dict[str, Any] = await answer.json()
-                assert answer.ok, told
-                return told
 
-        drafts = await asyncio.gather(*(post("", wanted) for _ in range(2)))
-        names = {str(draft["id"]) for draft in drafts}
-        if len(names) != 1 or {draft["total"] for draft in drafts} != {rows}:
-            found.faults.append(f"asked twice, there are {len(names)} operations: {drafts}")
-        name = names.pop()
-        await asyncio.gather(*(post(f"/{name}/start", {**REASON, "expect": rows}) for _ in range(2)))
-        return name
+async def _post(house: House, path: str, document: object, key: str = "once") -> dict[str, Any]:
+    url, headers = f"http://127.0.0.1:{house.desk_port}/v1/operations{path}", {"Idempotency-Key": key}
+    async with aiohttp.ClientSession() as http, http.post(url, json=document, headers=headers) as answer:
+        told: dict[str, Any] = await answer.json()
+        assert answer.ok, told
+        return told
 
 
 async def _until_taken(store: Store, name: str, turns: int) -> None:
@@ -109,6 +115,18 @@ async def _judge(house: House, store: Store, name: str, found: Found, station: P
                     f"{line.ticket}: {line.outcome} ({line.why}), published {copies[line.ticket]} times"
                 )
         after = lines[-1].position
+
+
+async def _resume(house: House, store: Store, name: str, found: Found, station: Program) -> None:
+    async with store.writing() as transaction:  # as if the time were over within which a confirm may come
+        await transaction.execute(sa.update(sent).values(begun_at=sent.c.begun_at - SETTLES))
+    draft = await _post(house, "", {"act": "resume", "pace": 1000, "by": "ben"}, "resume")
+    found.resumed = draft["total"]
+    await _post(house, f"/{draft['id']}/start", {**REASON, "expect": found.outcomes[Outcome.UNCONFIRMED]})
+    await soon(lambda: f"operation.ended operation={draft['id']}" in station.log, _WITHIN)
+    copies = [*(await _published(house)).values()]
+    if copies != [1] * found.resumed or (await progress.count(store, name))[Outcome.UNCONFIRMED]:
+        found.faults.append(f"{found.resumed} were resumed, and published {copies} times")
 
 
 async def _published(house: House) -> Counter[str]:
@@ -139,6 +157,7 @@ def main() -> None:
         finally:
             programs.close()
     told = {"seed": chosen.seed, "kills": found.kills, "outcomes": found.outcomes, "published": found.published}
+    told["resumed"] = found.resumed
     print(json.dumps({**told, "faults": found.faults}, indent=2))
     raise SystemExit(1 if found.faults else 0)
 

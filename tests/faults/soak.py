@@ -112,8 +112,10 @@ class Soak:
             seen.good_charged += len(runs)
             pids = {start.attempt: start.pid for start in self._house.starts(ticket)}
             for run in runs:
-                if run["outcome"] == "crashed" and pids.get(run["attempt"]) not in seen.killed:
-                    seen.faults.append(f"{ticket} paid for the death of a stranger's worker")
+                # One that was killed between its order and its handler's first word left no word; its record names it.
+                workers = {run["worker"], pids.get(run["attempt"], run["worker"])}
+                if run["outcome"] == "crashed" and not workers <= seen.killed:
+                    seen.faults.append(f"{ticket} paid for the death of {workers}, of which {seen.killed} were killed")
             if sum(run["outcome"] == "lost" for run in runs) > nodes_died:
                 seen.faults.append(f"{ticket} was lost more often than nodes died")
 

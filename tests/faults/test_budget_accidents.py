@@ -1,6 +1,7 @@
 """What an item may cost, and what becomes of suspects: budgets that hold across killed nodes (C7, C10, C13)."""
 
 import contextlib
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -23,8 +24,13 @@ def policy(house: House, text: str) -> None:
 
 
 def detail(house: House, ticket: str) -> str:
-    found: list[dict[str, Any]] = eventually(lambda: house.show(ticket)["runs"])
-    return str(found[-1]["evidence"]["detail"])
+    """What was written down about the last run; the journal may come after the item itself."""
+
+    def told() -> Any:
+        runs = house.show(ticket)["runs"]
+        return runs and runs[-1]["evidence"].get("detail")
+
+    return str(eventually(told, 20.0, saying=f"the last run of {ticket} is told of"))
 
 
 def test_what_a_killed_node_had_paid_is_not_forgotten_and_the_item_is_overspent(house: House) -> None:
@@ -115,7 +121,11 @@ def test_success_in_isolation_clears_a_suspect_and_says_so(house: House) -> None
     assert house.runs(ticket) == ["crashed", "succeeded"]
     assert house.evidence(ticket, 2, of="suspicion") == ["isolated", "cleared"]
     suspects.wait_for_log("run.succeeded ticket=innocent .*suspicion=cleared")
-    assert 'lazaretto_suspects_total{verdict="cleared"} 1.0' in metrics(suspects)
+    told = metrics(suspects)
+    assert 'lazaretto_suspects_total{verdict="cleared"} 1.0' in told
+    assert "lazaretto_item_age_seconds_count 1.0" in told
+    (age,) = re.findall(r"^lazaretto_item_age_seconds_sum ([\d.e-]+)$", told, re.MULTILINE)
+    assert 0 < float(age) < 300, "since it was submitted, not since it was sent to isolation, and not since 1970"
 
 
 def test_reported_failure_in_isolation_leads_back_to_the_work_lane_without_suspicion(house: House) -> None:

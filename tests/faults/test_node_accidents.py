@@ -79,7 +79,7 @@ def test_nodes_killed_again_and_again_lose_nothing_and_convict_nobody_innocent(h
     tickets = [house.accepted("slow", f"slow-{n}") for n in range(24)]
     house.fleet("suspects")
     for round_ in range(3):
-        node = house.fleet(workers=4)
+        node = house.fleet(workers=4, LAZARETTO_LOG_RUNS="on")
         node.wait_for_log("run.started ticket=slow-", 30.0, count=2 + round_)
         house.kill_family(node)
     house.node(workers=4)

@@ -14,11 +14,13 @@ from tests.unit.station.selected import hold
 def test_bulk_replay_pressed_twice_and_killed_again_and_again_sends_each_item_once_or_shows_it_in_doubt(
     house: House,
 ) -> None:
+    """And what it shows in doubt is sent once more when a person resumes it, all of it at once."""
     found = asyncio.run(replaying.run(house, rows=120, kills=4, seed=38))
     assert found.faults == []
     assert found.kills == 4
     assert found.outcomes.total() == 120
     assert found.outcomes["unconfirmed"] <= 4, "one in doubt for each kill, at the most"
+    assert found.resumed == found.outcomes["unconfirmed"]
 
 
 def test_bulk_replay_waits_for_a_broker_that_is_away_says_so_and_goes_on(

@@ -3,10 +3,12 @@
 import asyncio
 from collections import Counter
 
+from gateway.contract.topology import Lane, Topology
 from gateway.embedded import EmbeddedBroker
 from tests.support.house import House, call
 from tests.support.program import Program
 from tests.support.proxy import Proxy
+from tests.support.remaking import remake_of
 from tests.support.waiting import eventually, soon
 
 WORKERS = 4
@@ -69,6 +71,23 @@ async def test_line_that_drops_every_packet_for_three_heartbeats_is_left_and_con
         line.release()
         await asyncio.to_thread(node.wait_for_log, "consumer.consuming", 60.0, count=2)
         assert await asyncio.to_thread(house.balance, tickets, 90.0) == Counter(done=4)
+
+
+async def test_queues_that_are_deleted_and_made_again_before_anybody_hears_of_it_are_consumed_again(
+    house: House,
+) -> None:
+    _, station, work, suspects = await asyncio.to_thread(house.open)
+    topology = Topology(prefix=house.prefix, delay_unit=0.05)
+    lanes = (topology.lane_queue(Lane.WORK), topology.lane_queue(Lane.SUSPECTS))
+    for queue in (*lanes, topology.quarantine_queue, topology.journal_queue):
+        await remake_of(house.broker_url, topology, queue)
+    for node in (work, suspects):
+        await asyncio.to_thread(node.wait_for_log, "consumer.consuming", 30.0, count=2)
+    await asyncio.to_thread(station.wait_for_log, "keeper.consuming", 30.0, count=2)
+
+    tickets = [await asyncio.to_thread(house.accepted, kind) for kind in ("good", "killer")]
+
+    assert await asyncio.to_thread(house.balance, tickets, 60.0) == Counter(done=1, quarantined=1)
 
 
 def test_broker_that_is_killed_or_loses_a_queue_is_consumed_again_with_the_same_prefetch(

@@ -54,6 +54,26 @@ def test_item_that_waits_for_the_store_is_held_aside_when_it_is_older_than_a_wai
     assert not house.starts("patient")
 
 
+def test_ticket_that_the_store_refuses_is_held_aside_and_its_neighbours_run(house: House) -> None:
+    house.door(), house.station()
+    node = house.node(workers=4)
+    house.warm_up()
+    with contextlib.closing(sqlite3.connect(house.folder / "data" / "station.db", timeout=20)) as store:
+        store.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON starts WHEN NEW.ticket = 'refused' "
+            "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+        )
+    good = [house.accepted("good", f"neighbour-{n}") for n in range(6)]
+    house.accepted("good", "refused")
+    good += [house.accepted("good", f"neighbour-{n}") for n in range(6, 12)]
+    assert house.balance(good, 60.0) == Counter(done=12)
+    node.wait_for_log("item.malformed ticket=refused", 60.0)
+    house.until("refused", "quarantined", 60.0)
+    assert house.show("refused")["reason"] == "malformed"
+    assert not house.starts("refused")
+    assert [house.runs(ticket) for ticket in good] == [["succeeded"]] * 12
+
+
 def test_redelivery_that_nobody_can_ask_about_waits_with_the_question_and_frees_its_slot(
     house: House, own_postgresql: Postgresql
 ) -> None:

@@ -166,9 +166,9 @@ def test_a_hang_up_of_one_node_lets_all_of_them_go_on(house: House) -> None:
         node.wait_for_log("storm.lifted", 40.0)
     assert house.balance(tickets, 90.0) == Counter(done=ITEMS)
     assert len(charges(house, tickets)) == COUNTED
-    assert [(alert["state"], alert["why"]) for alert in eventually(lambda: heard(house, told))][1:] == [
-        ("lifted", "by SIGHUP")
-    ]
+    *tripped, lifted = [(alert["state"], alert["why"]) for alert in eventually(lambda: heard(house, told))]
+    assert {state for state, _ in tripped} == {"tripped"}  # told at least once: two nodes may do so at the same time
+    assert lifted == ("lifted", "by SIGHUP")
     assert all(eventually(lambda node=node: not reasons(node)) for node in nodes)  # type: ignore[misc]
 
 
@@ -180,6 +180,7 @@ def test_a_ticket_that_is_known_to_be_good_lifts_the_guard_once_it_runs_again(ho
     house.extra |= {"LAZARETTO_STORM_PROBE": str(probe), "LAZARETTO_STORM_PROBE_EVERY": "500ms"}
     nodes = house.fleet(workers=4), house.fleet("suspects", LAZARETTO_STORM_PROBE_EVERY="1h")
     nodes[0].wait_for_log("storm.probed kind=brittle outcome=crashed", 40.0, count=2)
+    nodes[1].wait_for_log("storm.probed kind=brittle outcome=crashed", 40.0)  # its only one, also where it starts late
     assert reasons(nodes[0]) == ["storm"]
     house.open_gate("brittle")
     nodes[0].wait_for_log("storm.probed kind=brittle outcome=succeeded", 20.0)

@@ -1,9 +1,11 @@
 """The helpers that other tests trust do what those tests believe."""
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gateway.embedded import EmbeddedBroker
@@ -88,6 +90,31 @@ def test_a_program_that_ignores_sigterm_is_killed_and_reported(tmp_path: Path) -
     with pytest.raises(AssertionError, match="deaf"):
         programs.close()
     assert program.exit_code == -9
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.usefixtures("postgresql")
+def test_a_server_that_a_test_process_started_for_itself_ends_with_it(programs: Programs) -> None:
+    script = (
+        "import time\nfrom tests.support.postgresql import Postgresql, binaries\n"
+        "with Postgresql(binaries()) as server:\n"
+        "    print('answers in', server.folder, flush=True)\n    time.sleep(600)\n"
+    )
+    tests = programs.python("tests", "-c", script)
+    folder = Path(tests.wait_for_log("^answers in (.+)$", 60)[1])
+    try:
+        servers = psutil.Process(tests.pid).children(recursive=True)
+        assert len(servers) > 3, "its main process and those that write for it"
+        tests.kill9()
+        eventually(lambda: not any(_is_alive(server) for server in servers), 20)
+    finally:
+        shutil.rmtree(folder)
 
 
 async def test_a_held_line_delivers_late_and_completely() -> None:

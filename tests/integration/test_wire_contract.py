@@ -13,10 +13,10 @@ from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
-from gateway.station.amqp import received
 from tests.support.asyncapi import Described
 from tests.support.house import House, call
 from tests.support.program import Programs
+from tests.support.received import received
 from tests.support.waiting import soon
 
 pytestmark = pytest.mark.broker

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gateway.embedded import free_port
+from tests.support.companion import companion
 from tests.support.waiting import eventually
 
 _CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
@@ -45,13 +46,15 @@ class RealAlertmanager:
         """Start it and return when it answers."""
         with (self._folder / "log").open("ab") as log:
             self._server = subprocess.Popen(
-                [
-                    self._path,
-                    f"--config.file={self._folder / 'alertmanager.yml'}",
-                    f"--storage.path={self._folder / 'data'}",
-                    f"--web.listen-address=127.0.0.1:{self._port}",
-                    "--cluster.listen-address=",
-                ],
+                companion(
+                    [
+                        self._path,
+                        f"--config.file={self._folder / 'alertmanager.yml'}",
+                        f"--storage.path={self._folder / 'data'}",
+                        f"--web.listen-address=127.0.0.1:{self._port}",
+                        "--cluster.listen-address=",
+                    ]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -14,6 +14,7 @@ from typing import Self
 
 from gateway.embedded import free_port
 from gateway.embedded.node import Node
+from tests.support.companion import companion
 from tests.support.waiting import eventually
 
 START_WITHIN = 150.0
@@ -39,7 +40,7 @@ class Cluster:
             cookie.write_text(secrets.token_hex(24), "utf-8")
             cookie.chmod(0o400)
             self._epmd = subprocess.Popen(
-                ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
+                companion(["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -96,7 +97,7 @@ class Cluster:
         environment = node.environment(epmd_port=self._epmd_port, dist_port=free_port())
         with (node.log / "output.log").open("ab") as output:
             self._servers[name] = subprocess.Popen(
-                [str(node.scripts / "rabbitmq-server")],
+                companion([str(node.scripts / "rabbitmq-server")]),
                 env={**environment, "RABBITMQ_NODENAME": name, "HOME": str(self._home)},
                 cwd=node.folder,
                 stdin=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ import psutil
 
 from gateway.embedded import free_port
 from tests.support.handlers import GATE, STARTS, Start, read_starts
-from tests.support.program import ROOT, Program, Programs
+from tests.support.program import ENVIRONMENT, OF_ITS_OWN, Program, Programs
 from tests.support.waiting import eventually
 
 ENDED = {"done", "quarantined", "discarded"}
@@ -157,10 +157,10 @@ class House:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one of the reviewers' verbs to its end."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_ITS_OWN)}
         return subprocess.run(
             [sys.executable, "-m", "gateway.station", *arguments],
-            env={**inherited, "PYTHONPATH": str(ROOT), **self.env},
+            env={**inherited, **ENVIRONMENT, **self.env},
             capture_output=True,
             text=True,
             timeout=60,
@@ -168,10 +168,8 @@ class House:
         )
 
     def show(self, ticket: str) -> dict[str, Any]:
-        """Return what the station knows of a ticket, from its desk."""
-        answer = call("GET", f"http://127.0.0.1:{self.desk_port}/api/items/{ticket}")
-        assert answer.status == 200, answer
-        return answer.body
+        """Return what the station knows of a ticket, from its desk, once it has heard of it at all."""
+        return self._known(f"http://127.0.0.1:{self.desk_port}/api/items/{ticket}")
 
     # Tickets
 
@@ -205,10 +203,8 @@ class House:
         return str(answer.body["id"])
 
     def status(self, ticket: str) -> dict[str, Any]:
-        """Return what the door tells a client about a ticket."""
-        answer = call("GET", f"http://127.0.0.1:{self.door_port}/v1/tickets/{ticket}")
-        assert answer.status == 200, answer
-        return answer.body
+        """Return what the door tells a client about a ticket, once it has heard of it at all."""
+        return self._known(f"http://127.0.0.1:{self.door_port}/v1/tickets/{ticket}")
 
     def starts(self, ticket: str | None = None) -> list[Start]:
         """Return the starts of one ticket, or of all that the test has named, oldest first."""
@@ -241,6 +237,19 @@ class House:
 
         eventually(all_ended, within, saying=f"all of {len(wanted)} accepted tickets have ended; so far {len(ends)}")
         return Counter(ends.values())
+
+    @staticmethod
+    def _known(url: str) -> dict[str, Any]:
+        """Return what `url` tells of a ticket. A report comes after what it reports: until the first, 404 is right."""
+
+        def told() -> Answer | None:
+            answer = call("GET", url)
+            assert answer.status in {200, 404}, answer
+            return answer if answer.status == 200 else None
+
+        answer = eventually(told, 20.0, saying=f"a report about the ticket of {url}")
+        assert answer is not None
+        return answer.body
 
     @staticmethod
     def _until_ready(program: Program, url: str) -> None:

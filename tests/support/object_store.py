@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.embedded import free_port
+from tests.support.companion import companion
 from tests.support.waiting import eventually
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -32,7 +33,7 @@ class ObjectStore:
         """Start it and make the bucket."""
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+                companion([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]),
                 env={**os.environ, "PYTHONWARNINGS": "ignore"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -15,7 +15,7 @@ from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Outcome, Stamp
 from gateway.station import arrival as arrivals
-from gateway.station import holding, ledger
+from gateway.station import fleet, holding, ledger
 from gateway.station.store import Store
 from gateway.station.tables.items import items as items_table
 from gateway.station.tables.tickets import tickets
@@ -236,5 +236,61 @@ async def speak(store: Store, now: float, **changes: str) -> None:
         Event(event=name, at=now - 30.0 * number, ticket="", kind="", node=node, data={**data, **changes})
         for number, (name, node, data) in enumerate(said)
     ]
+    words = [
+        (0.0, _word("node-1", now, build="triage-2026.11.3", recycled=14, waiting=1204)),
+        (
+            0.0,
+            _word("node-2", now, build="triage-2026.11.4", state="hindered", obstacles=["storm"], died=5, waiting=1204),
+        ),
+        (0.0, _word("node-3", now, lane="suspects", slots=1, workers=1)),
+        (600.0, _word("node-4", now - 600, growth=181_000.0)),
+        (900.0, _word("node-5", now - 900, state="ended")),
+    ]
     async with store.writing() as transaction:
         await ledger.post(transaction, events)
+        for ago, word in words:
+            await fleet.post(transaction, [word], now - ago)
+
+
+def _word(
+    node: str,
+    at: float,
+    *,
+    lane: str = "work",
+    state: str = "ready",
+    obstacles: Sequence[str] = (),
+    build: str = "triage-2026.11.3",
+    slots: int = 4,
+    workers: int = 4,
+    recycled: int = 3,
+    died: int = 0,
+    growth: float | None = None,
+    waiting: int | None = 0,
+) -> Event:
+    sizes = [(61 + 7 * number) << 20 for number in range(workers)]
+    data = {
+        "lane": lane,
+        "state": state,
+        "obstacles": list(obstacles),
+        "every": 30.0,
+        "build": build,
+        "host": f"{node}.example",
+        "started_at": at - 9 * HOUR,
+        "waiting": waiting,
+        "slots": {"busy": workers // 2, "free": workers - workers // 2, "away": slots - workers},
+        "memory": {"mold": 48 << 20, "workers": sum(sizes), "largest_worker": max(sizes)},
+        "limits": {"memory": 512 << 20, "recycle_rss": 256 << 20, "recycle_runs": 500},
+        "workers": [
+            {"pid": 4712 + number, "phase": "busy" if number < workers // 2 else "idle", "runs": 17, "resident": size}
+            for number, size in enumerate(sizes)
+        ],
+        "recycling": {
+            "recycled": recycled,
+            "died": died,
+            "in_progress": 0,
+            "growth": growth,
+            "suggested_runs": None if growth is None else 900,
+            "shrunk": False,
+        },
+    }
+    return Event(event=EventName.NODE, at=at, ticket="", kind="", node=node, data=data)

@@ -19,6 +19,7 @@ from uuid import uuid4
 import asyncpg
 
 from gateway.embedded import free_port
+from tests.support.companion import companion
 from tests.support.waiting import eventually
 
 _VERSIONS = Path("/usr/lib/postgresql")
@@ -35,7 +36,7 @@ class Postgresql:
 
     def __init__(self, programs: Path) -> None:
         self._programs = programs
-        self._folder = Path(tempfile.mkdtemp(prefix="lazaretto-postgresql-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="lazaretto-postgresql-"))
         self._port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self._as: dict[str, Any] = {}
@@ -43,7 +44,7 @@ class Postgresql:
             names = {entry.pw_name: entry for entry in pwd.getpwall()}
             user = names.get("postgres") or names["nobody"]
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
 
     def __enter__(self) -> Self:
         """Make the cluster and start the server."""
@@ -60,22 +61,25 @@ class Postgresql:
     def __exit__(self, *_: object) -> None:
         """End the server and remove everything."""
         self.stop(signal.SIGQUIT)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _data(self) -> str:
-        return str(self._folder / "data")
+        return str(self.folder / "data")
 
     def start(self) -> None:
         """Start the server and return when it answers."""
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen(
-                [
-                    str(self._programs / "postgres"),
-                    *("-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", str(self._folder)),
-                    *("-c", "fsync=off", "-c", "log_min_messages=fatal"),  # the machine stays up in these tests
-                ],
-                cwd=self._folder,
+                companion(
+                    [
+                        str(self._programs / "postgres"),
+                        *("-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", str(self.folder)),
+                        *("-c", "fsync=off", "-c", "log_min_messages=fatal"),  # the machine stays up in these tests
+                    ],
+                    death="QUIT",  # takes its own processes along
+                ),
+                cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -120,7 +124,7 @@ class Postgresql:
 
     def _answers(self) -> bool:
         if self._server is None or self._server.poll() is not None:
-            raise AssertionError(f"PostgreSQL did not start:\n{(self._folder / 'log').read_text('utf-8', 'replace')}")
+            raise AssertionError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text('utf-8', 'replace')}")
         with contextlib.suppress(subprocess.CalledProcessError):
             self._run("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self._port), "-d", "postgres")
             return True
@@ -129,7 +133,7 @@ class Postgresql:
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
             [str(self._programs / program), *arguments],
-            cwd=self._folder,
+            cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import psutil
@@ -21,6 +22,25 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "TEST_PROGRAM"
 """Environment variable that every descendant inherits, so that an orphan is found wherever it hides."""
+ENVIRONMENT: Final = {
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONFAULTHANDLER": "1",
+}
+"""Of every program under test."""
+OF_ITS_OWN: Final = ("LAZARETTO_", "OTEL_")
+"""Variables that a program under test gets from its test alone."""
+
+
+def _marked() -> dict[str, list[psutil.Process]]:
+    """Return the live processes that have a mark, by mark: one look at all there are, in the kernel's own files."""
+    found: dict[str, list[psutil.Process]] = {}
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.Error):  # gone meanwhile, or somebody else's
+            _, mark, rest = Path(f"/proc/{pid}/environ").read_bytes().partition(f"{_MARK}=".encode())
+            if mark and (process := psutil.Process(pid)).status() != psutil.STATUS_ZOMBIE:
+                found.setdefault(rest.partition(b"\0")[0].decode(), []).append(process)
+    return found
 
 
 class Program:
@@ -29,13 +49,12 @@ class Program:
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], log_path: Path, cwd: Path = ROOT) -> None:
         self.name = log_path.stem
         self.log_path = log_path
-        self._mark = uuid4().hex
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
-        ours = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", _MARK: self._mark}
+        self.mark = uuid4().hex
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_ITS_OWN)}
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 list(argv),
-                env={**inherited, **ours, **env},
+                env={**inherited, **ENVIRONMENT, _MARK: self.mark, **env},
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -100,12 +119,7 @@ class Program:
 
     def family(self) -> list[psutil.Process]:
         """Return every live process that descends from this program, itself included, orphans too."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(_MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        return _marked().get(self.mark, [])
 
     def children(self) -> list[psutil.Process]:
         """Return the live descendants, itself excluded."""
@@ -153,9 +167,15 @@ class Programs:
             except AssertionError:
                 stubborn.append(program.name)
                 program.kill9()
+        left: dict[psutil.Process, str] = {}
+
+        def nobody_is_left() -> bool:
+            nonlocal left
+            left = self._left()
+            return not left
+
         with contextlib.suppress(AssertionError):
-            eventually(lambda: not self._left(), self.ORPHANS_GONE_WITHIN)
-        left = self._left()
+            eventually(nobody_is_left, self.ORPHANS_GONE_WITHIN)
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -164,4 +184,5 @@ class Programs:
         assert not named, f"orphans: {named}"
 
     def _left(self) -> dict[psutil.Process, str]:
-        return {process: program.name for program in self.started for process in program.family()}
+        marked = _marked()
+        return {process: program.name for program in self.started for process in marked.get(program.mark, [])}

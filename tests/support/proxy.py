@@ -89,7 +89,7 @@ class Proxy:
         self._gates = {direction: asyncio.Event() for direction in Direction}
         self._links: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
         self._server: asyncio.Server | None = None
-        self._cut_after: int | None = None
+        self._cut_after: dict[Direction, int] = {}
         self._swallows = False
         self._swallowing: set[Swallowing] = set()
         self.port = 0
@@ -151,11 +151,15 @@ class Proxy:
             for writer in writers:
                 _reset(writer)
             task.cancel()
-        self._cut_after = None
+        self._cut_after.clear()
 
     def cut_after_client_bytes(self, count: int) -> None:
         """Cut once exactly `count` further bytes have gone from the client to the broker."""
-        self._cut_after = count
+        self._cut_after[TO_BROKER] = count
+
+    def cut_after_broker_bytes(self, count: int) -> None:
+        """Cut once exactly `count` further bytes have gone from the broker to the client."""
+        self._cut_after[TO_CLIENT] = count
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
@@ -198,13 +202,13 @@ class Proxy:
             await self._gates[direction].wait()
             if swallowing is not None:
                 data = swallowing.feed(data)
-            if direction is TO_BROKER and self._cut_after is not None:
-                data = data[: self._cut_after]
-                self._cut_after -= len(data)
+            if direction in self._cut_after:
+                data = data[: self._cut_after[direction]]
+                self._cut_after[direction] -= len(data)
             writer.write(data)
             await writer.drain()
             self.forwarded[direction] += len(data)
-            if direction is TO_BROKER and self._cut_after == 0:
+            if self._cut_after.get(direction) == 0:
                 self.cut()
                 return
         if writer.can_write_eof():

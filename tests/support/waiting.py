@@ -8,7 +8,11 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
-INTERVAL = 0.02
+_FIRST_PAUSE = 0.02
+"""Seconds."""
+_LONGEST_PAUSE = 0.1
+"""Seconds. What is not there after half of one takes many, and each look costs those who are asked."""
+_GROWTH = 1.15
 
 
 def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str = "") -> T:
@@ -17,6 +21,7 @@ def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str 
     An exception out of `condition` is a failure at once: a condition that cannot be asked is no condition.
     """
     deadline = time.monotonic() + within
+    pause = _FIRST_PAUSE
     while True:
         value = condition()
         if value:
@@ -25,7 +30,8 @@ def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str 
             raise AssertionError(
                 f"not within {within:g} s: {saying or inspect.getsource(condition).strip()}; {value=!r}"
             )
-        time.sleep(INTERVAL)
+        time.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
 @overload
@@ -35,6 +41,7 @@ async def soon(condition: Callable[[], T], within: float = ..., *, saying: str =
 async def soon(condition: Callable[[], Any], within: float = 10.0, *, saying: str = "") -> Any:
     """Do as `eventually` does without blocking the loop; `condition` may be a coroutine function."""
     deadline = time.monotonic() + within
+    pause = _FIRST_PAUSE
     while True:
         answer = condition()
         value = await answer if inspect.isawaitable(answer) else answer
@@ -44,4 +51,5 @@ async def soon(condition: Callable[[], Any], within: float = 10.0, *, saying: st
             raise AssertionError(
                 f"not within {within:g} s: {saying or inspect.getsource(condition).strip()}; {value=!r}"
             )
-        await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)

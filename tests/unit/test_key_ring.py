@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from gateway import api_key, key_ring
 from gateway.api_key import ApiKey
-from gateway.key_ring import BadKeyFile, Key
+from gateway.key_lines import BadKeyFile
+from gateway.key_ring import Key
 from gateway.quota import Rate
 
 rates = st.none() | st.builds(Rate, amount=st.integers(1, 10**12), seconds=st.integers(1, 10**6))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.peers import environment, registry
+from benchmarks.peers import environment, on_redis, registry
 from benchmarks.peers.registry import CONSUMERS, DOORS, STORMED, Peer, chosen
 from benchmarks.peers.storming import tally
 from tests.support.program import ROOT
@@ -43,6 +43,20 @@ def test_a_peers_command_starts_its_module(peer: Peer) -> None:
 @pytest.mark.parametrize("peer", CONSUMERS, ids=lambda peer: peer.name)
 def test_every_consumer_can_be_given_items(peer: Peer) -> None:
     assert "fill" in _defined(peer)
+
+
+def test_bullmq_is_left_out_where_it_cannot_run_and_nobody_else_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert on_redis.why_missing(tmp_path) == "bullmq is left out: there is no node and no redis-server"
+    for program in ("node", "redis-server"):
+        (tmp_path / program).touch(0o755)
+    assert on_redis.why_missing(tmp_path) == "bullmq is left out: `make peers` has not fetched it"
+    (tmp_path / "bullmq").mkdir()
+    assert on_redis.why_missing(tmp_path) is None
+    (tmp_path / "bullmq" / "package.json").write_text('{"version": "6.7.0"}', "utf-8")
+    assert on_redis.version(tmp_path) == "6.7.0"
 
 
 def test_all_are_measured_unless_some_are_named() -> None:

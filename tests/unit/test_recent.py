@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.recent import SHARED, Recent, SharedMemory, accepted
+from gateway.recent import SHARED, Recent, SharedMemory
 
 PLACES = 3
 
@@ -17,7 +17,7 @@ def _crowd(places: int = PLACES) -> list[Recent]:
 
 def _accept(process: Recent, *tickets: str) -> None:
     for ticket in tickets:
-        process.remember(accepted(ticket, "kind", "acme", at=1.5), f"digest of {ticket}")
+        process.remember(ticket, "kind", "acme", f"digest of {ticket}", at=1.5)
 
 
 def _knows(process: Recent, ticket: str) -> bool:

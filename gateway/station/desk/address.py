@@ -18,10 +18,13 @@ from gateway.station.catalogue import Mark, Selection
 from gateway.station.holding import ItemState
 from gateway.station.selection import DECIDED, WAITING
 
+UNCONFIRMED: Final = "unconfirmed"
+"""Narrows what is replaying to what nobody hears of the confirm of any more."""
 STATES: Final[dict[str, tuple[ItemState, ...]]] = {
     "waiting": WAITING,
     "held": (ItemState.HELD,),
     "replaying": (ItemState.REPLAYING,),
+    UNCONFIRMED: (ItemState.REPLAYING,),
     "replayed": (ItemState.REPLAYED,),
     "discarded": (ItemState.DISCARDED,),
     "decided": DECIDED,
@@ -41,6 +44,7 @@ NOBODY: Final = "-"
 """Stands for an owner that is nobody in particular."""
 _MOST_LETTERS: Final = 200
 _SIGNAL: Final = re.compile(r"[0-9]{1,3}")
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _PLACE: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -69,6 +73,7 @@ class Address:
             owner="" if owner == NOBODY else owner,
             overdue=True if review == "overdue" else None,
             on_hold={"on_hold": True, "unreviewed": False}.get(review or ""),
+            unconfirmed=True if self.state == UNCONFIRMED else None,
             **texts,
         )
 
@@ -78,9 +83,9 @@ class Address:
         return bool(self.texts or self.age)
 
     @property
-    def offers_held(self) -> bool:
-        """Tell whether what it asks for may be held, so that something can be decided about it."""
-        return ItemState.HELD in STATES[self.state]
+    def offers_undecided(self) -> bool:
+        """Tell whether what it asks for may be held, or in doubt, so that something can be decided about it."""
+        return not {*WAITING}.isdisjoint(STATES[self.state])
 
     def fields(self) -> dict[str, str]:
         """Return the names and values of the address's query, without its place in the list."""
@@ -137,6 +142,11 @@ def read(query: Mapping[str, str], *, state: str = "waiting") -> Address:
         after=mark(query.get("after", "")),
         before=mark(query.get("before", "")),
     )
+
+
+def whole(text: str) -> int | None:
+    """Read a whole number that every store can compare with; None for what is none."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def written(place: Mark) -> str:

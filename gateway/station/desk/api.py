@@ -5,7 +5,7 @@ Owns which parts it has. What each takes and gives is `gateway.station.desk.open
 
 from aiohttp import web
 
-from gateway.station.desk.asking import answer, answering
+from gateway.station.desk.asking import answer
 from gateway.station.desk.operations_api import OperationsApi
 from gateway.station.desk.parts import SENDER, SETTINGS, STORE
 from gateway.station.desk.quarantine_api import QuarantineApi
@@ -23,7 +23,7 @@ def add_routes(app: web.Application) -> None:
         ReviewApi(store=store),
     )
     for route in (route for part in parts for route in part.routes()):
-        app.router.add_route(route.method, route.path, answering(route.handler))
+        app.router.add_route(route.method, route.path, route.handler)
     app.router.add_get("/openapi.json", _description)
 
 

@@ -1,25 +1,20 @@
-"""How a request to the JSON API is read, and how it is answered whatever happens.
+"""How a request to the JSON API is read.
 
-Owns the reading of documents and queries, who is taken to have asked, and that every problem has one form.
+Owns the reading of documents and queries, and who is taken to have asked. What ends in a problem is told by `guard`.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import orjson
-import sqlalchemy as sa
 from aiohttp import web
 from pydantic import ValidationError
 
-from gateway import errors
 from gateway.station.desk import problems
 from gateway.station.desk.bodies import PARAMETERS, Body
 from gateway.station.desk.parts import who
 from gateway.station.desk.problems import Answered
 from gateway.station.documents import written
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OneBody = TypeVar("OneBody", bound=Body)
 
 
@@ -29,21 +24,6 @@ def actor(request: web.Request, claimed: str | None) -> str:
         return who(request).actor(claimed)
     except ValueError as error:
         raise Answered(problems.nobody(str(error))) from None
-
-
-def answering(handler: Handler) -> Handler:
-    """Return a handler whose every problem is a document of the form that is described."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except Answered as ended:
-            problem = ended.problem
-        except sa.exc.SQLAlchemyError:
-            problem = problems.store_down()
-        return errors.response(problem, request_id=str(uuid4()), instance=request.path)
-
-    return answer
 
 
 async def document(request: web.Request, model: type[OneBody]) -> OneBody:

@@ -16,6 +16,7 @@ from gateway.station.desk import charts, outside, views
 from gateway.station.desk.almanac import DAYS
 from gateway.station.desk.parts import ALMANAC, STORE, VITALS
 from gateway.station.desk.rendering import page
+from gateway.station.holding import ItemState
 
 _NEWEST: Final = 8
 _PRESSING: Final = 5
@@ -29,9 +30,10 @@ def add_routes(app: web.Application) -> None:
 async def _attention(request: web.Request) -> web.StreamResponse:
     store, now = request.app[STORE], time.time()
     almanac = request.app[ALMANAC]
-    newest, counted, oldest, states = await asyncio.gather(
+    newest, counted, doubtful, oldest, states = await asyncio.gather(
         catalogue.find(store, Selection(), newest_first=True, limit=_NEWEST),
         catalogue.count(store, Selection()),
+        catalogue.count(store, Selection(states=(ItemState.REPLAYING,), unconfirmed=True)),
         catalogue.find(store, Selection(), limit=1),
         fleet.find(store),
     )
@@ -41,6 +43,7 @@ async def _attention(request: web.Request) -> web.StreamResponse:
     context = {
         "figures": views.figures(counted, oldest.entries[0] if oldest.entries else None, states, loads, now),
         "findings": request.app[VITALS].findings,
+        "doubtful": doubtful.number,
         "loads": loads,
         "losses": losses,
         "handed_over": outside.pressing(handed_over, _PRESSING),

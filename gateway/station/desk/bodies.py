@@ -139,6 +139,7 @@ class FilterBody(Body):
     groups: tuple[Short, ...] = Field(default=(), description="ids of what it died of")
     on_hold: bool | None = None
     overdue: bool | None = Field(default=None, description="whether it should have been decided by now")
+    unconfirmed: bool | None = Field(default=None, description="whether it was sent, and never confirmed")
 
     def chosen(self, states: tuple[ItemState, ...] = (ItemState.HELD,)) -> Filter:
         """Return the filter."""
@@ -146,11 +147,11 @@ class FilterBody(Body):
 
 
 class OperationBody(Body):
-    """Many items are to be replayed or discarded; made as a draft that changes nothing."""
+    """Many items are to be replayed, resumed or discarded; made as a draft that changes nothing."""
 
     act: Kind
     filter: FilterBody = Field(default_factory=FilterBody)
-    lane: Lane = Lane.WORK
+    lane: Lane = Field(default=Lane.WORK, description="of a replay; what is resumed has the lane of its replay")
     code: DiscardCode = DiscardCode.OTHER
     pace: float = Field(default=DEFAULT_PACE, gt=0, le=MAX_PACE, description="items a second")
     canary: int = Field(default=0, ge=0, le=1000, description="so many first; the others if all of these end well")

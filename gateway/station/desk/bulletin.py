@@ -11,6 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from gateway.contract.journal import Condition, EventName
 from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts
 from gateway.station.tables.audit import audit
@@ -42,8 +43,14 @@ class Bulletin:
     async def _look(self) -> str:
         waiting = sa.select(sa.func.count()).select_from(items).where(items.c.state.in_(["held", "replaying"]))
         newest = [
-            sa.select(sa.func.max(column)).scalar_subquery()
-            for column in (audit.c.id, alerts.c.id, refusals.c.at, node_states.c.at)
+            sa.select(sa.func.max(column)).scalar_subquery() for column in (audit.c.id, alerts.c.id, refusals.c.at)
+        ]
+        of_itself = node_states.c.event == EventName.NODE.value
+        newest.append(sa.select(sa.func.max(node_states.c.at)).where(~of_itself).scalar_subquery())
+        # Every node tells of itself twice a minute: that one is there, or is not well, is news; that it says so is not.
+        newest += [
+            sa.select(sa.func.count()).select_from(node_states).where(of_itself, well).scalar_subquery()
+            for well in (node_states.c.state == Condition.READY.value, node_states.c.state != Condition.READY.value)
         ]
         sent = sa.select(sa.func.max(alerts.c.sent_at)).scalar_subquery()
         async with self._store.reading() as transaction:

@@ -3,7 +3,7 @@
 Owns `/api/`. Says what the command line says with `--json`, and changes nothing.
 """
 
-from dataclasses import asdict
+import time
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,7 +12,7 @@ from gateway.station import dossier, escalations, fleet
 from gateway.station.desk import enclosures
 from gateway.station.desk.item_pages import lineage_of, may_see
 from gateway.station.desk.parts import SETTINGS, STORE, link
-from gateway.station.documents import escalations_of, listed, shown, written
+from gateway.station.documents import escalations_of, listed, of_fleet, shown, written
 from gateway.station.holding import ItemState
 
 _WAITING: Final = (ItemState.HELD, ItemState.REPLAYING)
@@ -52,7 +52,7 @@ async def _item_document(request: web.Request) -> web.StreamResponse:
 
 
 async def _fleet_document(request: web.Request) -> web.StreamResponse:
-    return _json({"states": [asdict(state) for state in await fleet.find(request.app[STORE])]})
+    return _json(of_fleet(await fleet.find(request.app[STORE]), time.time()))
 
 
 def _json(document: dict[str, Any]) -> web.Response:

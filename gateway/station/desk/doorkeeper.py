@@ -16,7 +16,7 @@ from typing import Final
 from gateway import api_key, key_file
 from gateway.client_address import networks
 from gateway.contract.logs import event
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.settings import StationSettings
 from gateway.station import reviewer_keys
 from gateway.station.desk.sessions import FormTokens, Sessions

@@ -8,15 +8,17 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gateway.contract.text import printable
 from gateway.preflight.ticket import Ticket
 from gateway.preflight.vocabulary import VocabularyError
 from gateway.station import dossier, edited_replay, replays
 from gateway.station.checks import Checks
-from gateway.station.desk import deciding, enclosures, given
+from gateway.station.desk import address, deciding, enclosures, given
 from gateway.station.desk.given import Form, Incomplete
 from gateway.station.desk.guard import needs
 from gateway.station.desk.item_pages import must_be_seen
 from gateway.station.desk.parts import SENDER, SETTINGS, STORE
+from gateway.station.desk.preview import Verbatim, visible
 from gateway.station.desk.rendering import page
 from gateway.station.dossier import Item
 from gateway.station.edited_replay import Refused
@@ -53,7 +55,7 @@ async def _change(request: web.Request) -> web.StreamResponse:
             ticket,
             edit,
             lane=deciding.lane(form),
-            generation=int(form.text("generation")) if form.text("generation").isdecimal() else None,
+            generation=address.whole(form.text("generation")),
             limit=settings.replay_limit,
         )
     except VocabularyError as error:
@@ -103,15 +105,23 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+def _comes_back(text: str) -> bool:
+    """Tell whether a browser gives a text back as it got it, but for the ends of lines."""
+    return "\x00" not in text and "\r" not in _lines(text) and printable(text) == text
+
+
 def _page(
     request: web.Request, item: Item, found: Ticket | None, form: Form | None = None, *, status: int = 200, **told: Any
 ) -> web.StreamResponse:
+    before = "" if found is None else found.text
+    text = form.fields.get("text", "") if form else before
     is_json = (item.content_type or "").partition(";")[0].strip() == _JSON
     context = {
         "item": item,
-        "editable": found is not None and item.state is ItemState.HELD,
-        "text": form.fields.get("text", "") if form else found.text if found else "",
-        "subject": form.fields.get("subject", "") if form else (found.subject or "") if found else "",
+        "editable": found is not None and item.state is ItemState.HELD and _comes_back(before),
+        "text": Verbatim(text),
+        "unseen": visible(_lines(text)) != _lines(text),
+        "subject": Verbatim(form.fields.get("subject", "") if form else (found.subject or "") if found else ""),
         "has_subject": is_json,
         "given": form.fields if form else {},
         "trouble": None,

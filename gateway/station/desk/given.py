@@ -5,6 +5,7 @@ Owns the reading of the fields that every form has: who and why. Says in a sente
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
@@ -48,9 +49,17 @@ class Form:
         return min(max(found, 0.0), most) if found == found else otherwise  # noqa: PLR0124 - the one number that differs
 
 
+async def sent_by(request: web.Request) -> Any:
+    """Return the fields that a request brings, as aiohttp has them; raises HTTPBadRequest for what is no form."""
+    try:
+        return await request.post()
+    except (LookupError, ValueError, web.RequestPayloadError):  # the first: an encoding that nobody knows
+        raise web.HTTPBadRequest(text="The form cannot be read, so nothing was done.") from None
+
+
 async def read(request: web.Request) -> Form:
-    """Read the form that a request brings."""
-    sent = await request.post()
+    """Read the form that a request brings; raises HTTPBadRequest."""
+    sent = await sent_by(request)
     fields = {name: value for name, value in sent.items() if isinstance(value, str)}
     try:
         by: str | None = who(request).actor(fields.get("by"))

@@ -5,21 +5,29 @@ Owns the headers of every answer and how a refusal is told, as a page to people 
 programs. Decides nothing about items.
 """
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
-import orjson
 import sqlalchemy as sa
 from aiohttp import hdrs, web
 
+from gateway import problem_document
+from gateway.contract.logs import event
+from gateway.problem_document import Problem
+from gateway.station.desk import given, problems
 from gateway.station.desk.doorkeeper import Asked, Stranger
 from gateway.station.desk.parts import DOORKEEPER, HOLDER, IDENTITY, NAMES, SETTINGS, who
+from gateway.station.desk.problems import Answered
 from gateway.station.desk.rendering import page
 from gateway.station.identity import Identity, Role, Via
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+logger: Final = logging.getLogger("lazaretto.desk")
 
 TOKEN_FIELD: Final = "csrf"
 NOBODY: Final = "nobody"
@@ -89,15 +97,28 @@ async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         return web.Response(status=421, text="this desk answers only under its own name\n")
     try:
         return await _let_in(request, handler)
+    except Answered as ended:
+        return _told(request, ended.problem)
     except web.HTTPException as answer:
         if answer.status < HTTPStatus.BAD_REQUEST:
             raise
-        return _told(request, answer.status, answer.text or answer.reason, dict(answer.headers))
+        return _told(request, _problem(answer.status, answer.text or answer.reason, answer.headers))
     except sa.exc.SQLAlchemyError:
-        return _told(request, HTTPStatus.SERVICE_UNAVAILABLE, "the store cannot be read", {"Retry-After": "5"})
+        return _told(request, problems.store_down())
+    except ConnectionError:
+        raise  # whoever asked has gone
+    except Exception:
+        event(logger, "desk.bug", logging.CRITICAL, method=request.method, path=request.path)
+        logger.exception("an unforeseen error while answering")
+        return _told(request, problems.internal())
 
 
 async def _let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
+    # Nothing has it, and a store that is asked for it fails as if it were down.
+    if "\x00" in request.path:
+        raise web.HTTPNotFound(text="Nothing here has a name with NUL in it.")
+    if any("\x00" in value for value in request.query.values()):
+        raise web.HTTPBadRequest(text="The query has NUL in it.")
     if request.path.startswith(_OPEN):
         request[HOLDER] = NOBODY
         if request.method not in _READING:
@@ -144,7 +165,7 @@ async def _must_be_ours(request: web.Request) -> None:
         raise web.HTTPForbidden(text="This came from a page of another site, so nothing was done.")
     if request.content_type not in _FORMS:
         return
-    token = (await request.post()).get(TOKEN_FIELD)
+    token = (await given.sent_by(request)).get(TOKEN_FIELD)
     if not isinstance(token, str) or not request.app[DOORKEEPER].forms.fits(request[HOLDER], token):
         raise web.HTTPForbidden(
             text="Nothing was done: the form is older than the desk's last start or your signing in. Go back, load the"
@@ -167,22 +188,24 @@ def _turned_away(request: web.Request, stranger: Stranger) -> web.StreamResponse
         raise web.HTTPSeeOther(f"/sign-in?to={quote(request.path_qs, safe='')}")
     status = HTTPStatus.FORBIDDEN if stranger is Stranger.NO_GROUP else HTTPStatus.UNAUTHORIZED
     headers: dict[str, str] = {hdrs.WWW_AUTHENTICATE: "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
-    return _told(request, status, _STRANGERS[stranger], headers)
+    return _told(request, _problem(status, _STRANGERS[stranger], headers))
 
 
 def _for_programs(request: web.Request) -> bool:
     return request.path.startswith(_DOCUMENTS)
 
 
-def _told(request: web.Request, status: int, text: str, headers: dict[str, str]) -> web.StreamResponse:
-    title = HTTPStatus(status).phrase
+def _problem(status: int, text: str, headers: Mapping[str, str]) -> Problem:
     kept = {name: value for name, value in headers.items() if name not in {hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH}}
+    return problems.refused(status, text.strip(), kept)
+
+
+def _told(request: web.Request, problem: Problem) -> web.StreamResponse:
     if _for_programs(request):
-        problem = {"type": "about:blank", "title": title, "status": status, "detail": text.strip()}
-        return web.Response(
-            body=orjson.dumps(problem), status=status, content_type="application/problem+json", headers=kept
-        )
-    context = {"status": status, "title": title, "text": text.strip()}
-    response = page(request, "trouble.html", context, status=status)
-    response.headers.update(kept)
+        return problem_document.response(problem, request_id=str(uuid4()), instance=request.path)
+    context = {"status": problem.status, "title": problem.title, "text": problem.detail}
+    response = page(request, "trouble.html", context, status=problem.status)
+    response.headers.update(problem.headers)
+    if problem.retry_after is not None:
+        response.headers[hdrs.RETRY_AFTER] = str(problem.retry_after)
     return response

@@ -155,6 +155,7 @@ def _reviews() -> dict[str, Any]:
             )
         },
         "/v1/caseload": {"get": _get("caseload", "How much waits for whom, and what kills workers.", "Caseload")},
+        "/v1/fleet": {"get": _get("fleet", "What nodes last said of themselves.", "Fleet")},
     }
 
 

@@ -28,6 +28,7 @@ from gateway.station.dossier import Item
 from gateway.station.holding import ItemState
 from gateway.station.operations import Kind, State
 from gateway.station.progress import Line, Outcome
+from gateway.station.roll_call import Node
 
 _TEXT: Final = {"type": "string"}
 _OR_TEXT: Final = {"type": ["string", "null"]}
@@ -64,7 +65,7 @@ def schemas() -> dict[str, Any]:
     ]
     _, described = models_json_schema([(model, "validation") for model in models], ref_template=REFS)
     found: dict[str, Any] = described["$defs"]
-    for name, record in (("Item", Item), ("Line", Line)):
+    for name, record in (("Item", Item), ("Line", Line), ("Node", Node)):
         schema = TypeAdapter(record).json_schema(mode="serialization", ref_template=REFS)
         found |= schema.pop("$defs", {})
         found[name] = schema
@@ -224,5 +225,6 @@ def _of_reviews() -> dict[str, Any]:
                 "sign_offs": things,
             }
         ),
+        "Fleet": _object({"nodes": {"type": "array", "items": ref("Node")}, "states": things}),
         "Caseload": _object({"owners": things, "deaths": {"type": "object"}}),
     }

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from gateway.contract.text import printable
 from gateway.preflight.vocabulary import VocabularyError
 from gateway.station import candidates, catalogue, operations, progress
 from gateway.station.candidates import TooMany
@@ -58,12 +59,18 @@ async def _choose(request: web.Request) -> web.StreamResponse:
 async def _dialog(
     request: web.Request, asked: address.Address, tickets: tuple[str, ...], form: Form | None = None, **told: Any
 ) -> web.StreamResponse:
-    held = replace(asked.selection(time.time()), states=(ItemState.HELD,))
-    counted = await catalogue.count(request.app[STORE], held) if not tickets else None
+    counted, number, exact = None, len(tickets), True
+    if not tickets:
+        store, selection = request.app[STORE], asked.selection(time.time())
+        held = await catalogue.count(store, _within(selection, ItemState.HELD))
+        doubtful = await catalogue.count(store, replace(_within(selection, ItemState.REPLAYING), unconfirmed=True))
+        counted = {Kind.REPLAY: held, Kind.RESUME: doubtful, Kind.DISCARD: held}
+        number, exact = held.number + doubtful.number, held.exact and doubtful.exact
     context = {
         "tickets": tickets,
-        "number": len(tickets) if counted is None else counted.number,
-        "exact": counted is None or counted.exact,
+        "offers": operation_views.offers(counted),
+        "number": number,
+        "exact": exact,
         "asked": asked,
         "given": form.fields if form else {},
         "codes": MEANINGS,
@@ -75,7 +82,7 @@ async def _dialog(
 
 
 async def _draft(request: web.Request) -> web.StreamResponse:
-    form, sent = await given.read(request), await request.post()
+    form, sent = await given.read(request), await given.sent_by(request)
     asked = address.read(form.fields)
     tickets = _ticked([str(ticket) for ticket in sent.getall("ticket", [])], form.fields)
     act, code = form.text("act"), form.text("code")
@@ -85,7 +92,7 @@ async def _draft(request: web.Request) -> web.StreamResponse:
         return await _dialog(request, asked, tickets, form, trouble="say what is to be done")
     if act == Kind.DISCARD and code not in tuple(DiscardCode):
         return await _dialog(request, asked, tickets, form, trouble="say what kind of discard it is")
-    chosen = _chosen(asked.selection(time.time()), tickets)
+    chosen = candidates.meant(Kind(act), _chosen(asked.selection(time.time()), tickets))
     store, settings = request.app[STORE], request.app[SETTINGS]
     try:
         found = await candidates.find(
@@ -123,8 +130,10 @@ async def _operation(request: web.Request, *, status: int = 200, **told: Any) ->
         raise web.HTTPNotFound(text="There is no such operation.")
     named, after = request.query.get("outcome", ""), request.query.get("after", "")
     outcomes = [Outcome(named)] if named in tuple(Outcome) else []
-    position = int(after) if after.isascii() and after.isdecimal() and len(after) < len(str(2**31)) else -1
-    lines = await progress.lines(store, name, outcomes=outcomes, after=position, most=_SHOWN)
+    position = address.whole(after)
+    lines = await progress.lines(
+        store, name, outcomes=outcomes, after=-1 if position is None else position, most=_SHOWN
+    )
     query = {"outcome": named} if outcomes else {}
     more = urlencode({**query, "after": lines[-1].position}) if len(lines) == _SHOWN else None
     context = {
@@ -147,9 +156,7 @@ async def _change(request: web.Request) -> web.StreamResponse:
     store = request.app[STORE]
     match request.match_info["change"]:
         case "start":
-            expect = form.text("expect")
-            number = int(expect) if expect.isascii() and expect.isdecimal() else None
-            found = await operations.start(store, name, decision, expect=number)
+            found = await operations.start(store, name, decision, expect=address.whole(form.text("expect")))
         case "stop":
             found = await operations.stop(store, name, decision)
         case _:
@@ -161,10 +168,13 @@ async def _change(request: web.Request) -> web.StreamResponse:
 
 def _ticked(tickets: list[str], fields: Any) -> tuple[str, ...]:
     """Return the tickets that were ticked one by one; none when all that match are meant."""
-    return () if fields.get("all") else tuple(dict.fromkeys(tickets))[:_MOST_TICKED]
+    return () if fields.get("all") else tuple(dict.fromkeys(map(printable, tickets)))[:_MOST_TICKED]
 
 
 def _chosen(selection: Selection, tickets: tuple[str, ...]) -> Filter:
-    if tickets:
-        return Filter(tickets=tickets)
-    return replace(selection, states=(ItemState.HELD,)).filter()
+    return Filter(tickets=tickets) if tickets else selection.filter()
+
+
+def _within(selection: Selection, state: ItemState) -> Selection:
+    """Return what of a selection is in one state."""
+    return replace(selection, states=[one for one in selection.states if one is state])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from gateway.station.catalogue import Counted
 from gateway.station.operations import Kind, Operation, State
 from gateway.station.progress import Outcome
 
@@ -28,12 +29,31 @@ _STATE_TONES: Final = {
 }
 
 
+_VERBS: Final = {Kind.REPLAY: "Replay", Kind.RESUME: "Resume", Kind.DISCARD: "Discard"}
+_MEANINGS: Final = {
+    Kind.REPLAY: "send them again with a full budget",
+    Kind.RESUME: "send again what was sent and never confirmed",
+    Kind.DISCARD: "end them",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something that can be done with a selection."""
+
+    act: Kind
+    sentence: str
+    counted: Counted | None
+    """With how many, as far as they were counted; None for those that were ticked one by one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationView:
     """One operation for a page."""
 
     operation: Operation
     title: str
+    verb: str
     tone: str
     sentence: str
     counts: Sequence[tuple[str, int, str]]
@@ -52,7 +72,8 @@ def summary(one: Operation, counted: Mapping[Outcome, int]) -> OperationView:
     possible = one.total - skipped
     return OperationView(
         operation=one,
-        title=f"{'Replay' if one.act is Kind.REPLAY else 'Discard'} {one.total:,} {_items(one.total)}",
+        title=f"{_VERBS[one.act]} {one.total:,} {_items(one.total)}",
+        verb=_VERBS[one.act],
         tone=_STATE_TONES[one.state],
         sentence=_sentence(one, possible, waiting),
         counts=[(outcome.value, number, TONES[outcome]) for outcome, number in counted.items() if number],
@@ -61,6 +82,21 @@ def summary(one: Operation, counted: Mapping[Outcome, int]) -> OperationView:
         had_turn=possible - waiting,
         moves=one.state is State.RUNNING or (one.state is not State.DRAFT and counted[Outcome.PENDING] > 0),
     )
+
+
+def offers(counted: Mapping[Kind, Counted] | None) -> list[Offer]:
+    """Return what can be done with items that were ticked (None), or with so many that each act can be about.
+
+    What there is nothing for is left out, unless that is everything.
+    """
+    if counted is None:
+        return [Offer(act=act, sentence=_offered(act), counted=None) for act in Kind]
+    acts = [act for act in Kind if counted[act].number] or list(Kind)
+    return [Offer(act=act, sentence=_offered(act), counted=counted[act]) for act in acts]
+
+
+def _offered(act: Kind) -> str:
+    return f"{_VERBS[act]}: {_MEANINGS[act]}"
 
 
 def _sentence(one: Operation, possible: int, waiting: int) -> str:

@@ -14,7 +14,7 @@ from gateway.station import candidates, operations, progress
 from gateway.station.candidates import TooMany
 from gateway.station.checks import Checks
 from gateway.station.decided import Decision
-from gateway.station.desk import problems
+from gateway.station.desk import address, problems
 from gateway.station.desk.asking import actor, answer, document
 from gateway.station.desk.bodies import Decide, OperationBody, StartBody
 from gateway.station.desk.problems import Answered
@@ -57,7 +57,7 @@ class OperationsApi:
         by, token = actor(request, wanted.by), request.headers.get("Idempotency-Key")
         if token is not None and not 0 < len(token) <= MAX_KEY:
             raise Answered(problems.unreadable(f"Idempotency-Key: write 1 to {MAX_KEY} characters"))
-        chosen = wanted.filter.chosen()
+        chosen = candidates.meant(wanted.act, wanted.filter.chosen())
         try:
             found = await candidates.find(
                 self.store,
@@ -98,10 +98,12 @@ class OperationsApi:
         one = await self._one(request)
         try:
             outcomes = [Outcome(outcome) for outcome in request.query.getall("outcome", [])]
-            after = int(request.query.get("after", "-1"))
         except ValueError as error:
             raise Answered(problems.unreadable(str(error))) from None
-        lines = await progress.lines(self.store, one.id, outcomes=outcomes, after=after)
+        after = address.whole(request.query.get("after", ""))
+        if after is None and "after" in request.query:
+            raise Answered(problems.unreadable("after: write what an answer had in `next`"))
+        lines = await progress.lines(self.store, one.id, outcomes=outcomes, after=-1 if after is None else after)
         more = len(lines) == progress.MAX_LISTED
         return answer({"items": [of_line(line) for line in lines], "next": lines[-1].position if more else None})
 

@@ -14,6 +14,12 @@ _FIRST_PRINTABLE: Final = 0x20
 _DELETE: Final = 0x7F
 
 
+class Verbatim(str):
+    """Text for a field that is sent back: escaped as any other, but what it holds has to come back the same."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """What to show of a body."""

@@ -1,13 +1,14 @@
-"""Everything the JSON API can answer that is not what was hoped for (RFC 9457).
+"""Everything the desk can answer that is not what was hoped for (RFC 9457).
 
 Owns type, title and status of each. Says no more of an item than the API would show.
 """
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 from gateway.admission import Violation
-from gateway.errors import Problem
+from gateway.problem_document import Problem
 from gateway.station.decided import Bar, Barred, Taken, Unsent
 
 _UNPROCESSABLE: Final = frozenset({Bar.NOT_EDITABLE, Bar.INADMISSIBLE})
@@ -118,6 +119,22 @@ def token_taken(operation: str) -> Problem:
 def too_many(detail: str) -> Problem:
     """422: more items than one operation may have."""
     return Problem(code="too-many", status=422, title="Too many", detail=detail)
+
+
+def refused(status: int, detail: str, headers: Mapping[str, str]) -> Problem:
+    """Any other status that was raised on the way: who asks may not, what is asked for is not there."""
+    phrase = HTTPStatus(status).phrase
+    return Problem(code=phrase.lower().replace(" ", "-"), status=status, title=phrase, detail=detail, headers=headers)
+
+
+def internal() -> Problem:
+    """500: our own bug."""
+    return Problem(
+        code="internal",
+        status=500,
+        title="Internal error",
+        detail="The station failed on this; what it was is in its log. Whether a change was made is to be looked at.",
+    )
 
 
 def store_down() -> Problem:

@@ -13,7 +13,7 @@ from gateway.settings import StationSettings
 from gateway.station import decisions, dossier, edited_replay, escalations, replays
 from gateway.station.checks import Checks
 from gateway.station.decided import Barred, Decision, Done, Doubtful, Taken, Unknown, Unsent
-from gateway.station.desk import enclosures, problems
+from gateway.station.desk import address, enclosures, problems
 from gateway.station.desk.asking import actor, answer, document, query
 from gateway.station.desk.bodies import Decide, DiscardBody, Listing, ReplayBody
 from gateway.station.desk.item_pages import lineage_of, may_see
@@ -50,8 +50,9 @@ class QuarantineApi:
         chosen = wanted.selected()
         after = None
         if wanted.after is not None:
-            ticket, _, generation = wanted.after.rpartition("/")
-            after = await dossier.find_item(self.store, ticket, int(generation)) if generation.isdecimal() else None
+            ticket, _, named = wanted.after.rpartition("/")
+            generation = address.whole(named)
+            after = None if generation is None else await dossier.find_item(self.store, ticket, generation)
             if after is None:
                 raise Answered(problems.unreadable("after: write what an answer had in `next`"))
         found = await dossier.find_chosen(self.store, chosen, after=after, most=wanted.limit)

@@ -1,20 +1,21 @@
-"""`/v1/rejections` and `/v1/audit`: what was refused, what was let in anyway, and who did what.
+"""`/v1/rejections`, `/v1/audit` and `/v1/fleet`: what was refused, who did what, and what nodes say of themselves.
 
 Owns the translation between HTTP and these records. Decides nothing.
 """
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from aiohttp import web
 
 from gateway.contract.rules import Rule
-from gateway.station import export, passes, rejections, what_if
+from gateway.station import export, fleet, passes, rejections, what_if
 from gateway.station.desk import problems
 from gateway.station.desk.asking import actor, answer, document, query
 from gateway.station.desk.bodies import AuditQuery, Decide, RejectionsQuery
 from gateway.station.desk.problems import Answered
-from gateway.station.documents import written
+from gateway.station.documents import of_fleet, written
 from gateway.station.export import AuditFilter
 from gateway.station.passes import Given, NotGiven
 from gateway.station.rejections import GROUPINGS, Selection
@@ -33,6 +34,7 @@ class RecordsApi:
             web.get("/v1/rejections", self.list),
             web.post("/v1/rejections/{request}/admit", self.admit),
             web.get("/v1/audit", self.audit),
+            web.get("/v1/fleet", self.fleet),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -77,6 +79,10 @@ class RecordsApi:
             await response.write(f"{written(line)}\n".encode())
         await response.write_eof()
         return response
+
+    async def fleet(self, _request: web.Request) -> web.StreamResponse:
+        """Give what nodes last said of themselves."""
+        return answer(of_fleet(await fleet.find(self.store), time.time()))
 
     async def _outlook(self, selection: Selection, supposed: tuple[str, ...]) -> dict[str, Any]:
         try:

@@ -41,13 +41,14 @@ from gateway.station.desk.reveals import Reveals
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
+from gateway.tracing import OFF, Traces
 
 _HERE: Final = Path(__file__).parent
 _LARGEST_FORM: Final = 64 << 20
 """Bytes: a body that was edited, as a browser writes it into a form."""
 
 
-def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.Application:
+def application(settings: StationSettings, store: Store, vitals: Vitals, traces: Traces = OFF) -> web.Application:
     """Return the desk as an aiohttp application; raises BadKeyFile."""
     app = web.Application(middlewares=[guarded], client_max_size=_LARGEST_FORM)
     app.on_response_prepare.append(add_headers)
@@ -55,7 +56,7 @@ def application(settings: StationSettings, store: Store, vitals: Vitals) -> web.
     app[STORE] = store
     app[VITALS] = vitals
     app[DOORKEEPER] = Doorkeeper(settings)
-    app[SENDER] = Sender(settings.broker_url)
+    app[SENDER] = Sender(settings.broker_url, traces)
     app[REVEALS] = Reveals()
     app[BULLETIN] = Bulletin(store)
     app[ALMANAC] = Almanac(store)

@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.station.desk import given
 from gateway.station.desk.guard import needs, session_cookie, under_tls
 from gateway.station.desk.parts import DOORKEEPER, who
 from gateway.station.desk.rendering import page
@@ -35,7 +36,7 @@ async def _form(request: web.Request) -> web.StreamResponse:
 
 
 async def _sign_in(request: web.Request) -> web.StreamResponse:
-    form = await request.post()
+    form = await given.sent_by(request)
     to, token = local(str(form.get("to", "/"))), request.app[DOORKEEPER].sign_in(str(form.get("key", "")))
     if token is None:
         return page(request, "sign_in.html", {"to": to, "wrong": True}, status=401)

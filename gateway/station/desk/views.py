@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.admission import AttachmentFacts
 from gateway.preflight.attachments import Attachment
-from gateway.station import wording
+from gateway.station import roll_call, wording
 from gateway.station.caseload import Load
 from gateway.station.catalogue import Counted, Entry, Page
 from gateway.station.desk.address import Address
@@ -18,9 +18,8 @@ from gateway.station.dossier import Dossier
 from gateway.station.fleet import NodeState
 from gateway.station.holding import ItemState
 from gateway.station.rejections import Outlook, Refusal
+from gateway.station.roll_call import Presence
 
-_CALM_STATES: Final = frozenset({"closed", "lifted", "watching"})
-_ORDER: Final = ("storm", "breaker")
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 _LATE: Final = 86400.0
 """Seconds after which what waits is shown as late."""
@@ -36,16 +35,6 @@ class Figure:
     tone: str
     """`good`, `warn` or `bad`."""
     link: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
-    """One line about what a node last said of itself."""
-
-    state: NodeState
-    subject: str
-    tone: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +68,10 @@ def figures(
     """Return the first page's numbers, the most pressing first."""
     waited = 0.0 if oldest is None else now - oldest.mark.at
     overdue = sum(load.overdue for load in loads)
-    storms = sum(state.event == "storm" and state.state not in _CALM_STATES for state in states)
-    breakers = {state.subject for state in states if state.event == "breaker" and state.state not in _CALM_STATES}
+    asking = roll_call.pressing(states, now)
+    storms = sum(state.event == "storm" for state in asking)
+    breakers = {state.subject for state in asking if state.event == "breaker"}
+    silent = sum(node.presence is Presence.SILENT for node in roll_call.nodes(states, now))
     return [
         Figure(
             value="none" if oldest is None else age(oldest.mark.at),
@@ -112,6 +103,12 @@ def figures(
             tone="bad" if breakers else "good",
             link="/fleet",
         ),
+        Figure(
+            value=str(silent),
+            label="node silent" if silent == 1 else "nodes silent",
+            tone="bad" if silent else "good",
+            link="/fleet",
+        ),
     ]
 
 
@@ -132,25 +129,6 @@ def listing(found: Page, counted: Counted, asked: Address) -> Listing:
 def counted_words(counted: Counted) -> str:
     """Write how many there are, as far as they were counted."""
     return number(counted.number) if counted.exact else f"more than {number(counted.number)}"
-
-
-def fleet(states: Sequence[NodeState]) -> list[tuple[str, list[NodeView]]]:
-    """Return what nodes said, by what it is about: storms, breakers, the rest; what is wrong first."""
-    grouped: dict[str, list[NodeView]] = {}
-    for state in states:
-        grouped.setdefault(state.event, []).append(node_view(state))
-    named = [event for event in _ORDER if event in grouped] + sorted(set(grouped) - set(_ORDER))
-    return [(event, sorted(grouped[event], key=lambda view: view.tone == "good")) for event in named]
-
-
-def node_view(state: NodeState) -> NodeView:
-    """Return the line for one node and subject."""
-    return NodeView(
-        state=state,
-        subject=state.subject or str(state.data.get("build") or state.event),
-        tone="good" if state.state in _CALM_STATES else "warn",
-        why=str(state.data.get("why") or ""),
-    )
 
 
 def refusal(one: Refusal) -> RefusalView:

@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, Table, Text, text
 
 from gateway.station.tables.metadata import metadata
+
+_DECIDED: Final = text("decided_at IS NOT NULL")
 
 items: Final = Table(
     "items",
@@ -41,17 +43,19 @@ items: Final = Table(
     Column("assigned", Text),
     Column("cause", Text),
     Column("build", Text),
-    Index("items_by_state", "state", "arrived_at"),
+    Index("items_by_state", "state", "arrived_at", "ticket", "generation", "kind", "assigned"),
     Index("items_by_kind", "state", "kind", "arrived_at"),
     Index("items_by_reason", "state", "reason", "arrived_at"),
+    Index("items_by_text", "state", "arrived_at", "ticket", "generation", "detail"),
     Index("items_by_arrival", "arrived_at", "kind"),
-    Index("items_by_removal", "removed_at", "decided_at"),
-    Index("items_by_cause", "cause", "arrived_at"),
+    Index("items_by_removal", "removed_at", "decided_at", sqlite_where=_DECIDED, postgresql_where=_DECIDED),
+    Index("items_by_cause", "cause", "state", "arrived_at", "build", "ticket"),
 )
 """What is held aside, one row for each generation that ended here. `came_as` is the ticket id it arrived under, which
 another item may have had first. `properties` holds the message's properties and header table as AMQP bytes, so that a
 replay sends what came and not what a document format made of it. From `removed_at` on a row is a tombstone: body,
 properties and headers are empty, `removed_bytes` is the body's size as it was.
+What is asked of many items is in the indexes as a whole: behind a body, a column is as far away as the body is long.
 `assigned`: whose it is where that is not its kind's owner. `cause` and `build`: of its last run, as `grouping` reads
 it; none where that is still to come."""
 

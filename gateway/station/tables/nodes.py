@@ -16,6 +16,8 @@ node_states: Final = Table(
     Column("document", Text, nullable=False),
     Column("at", Float, nullable=False),
     Column("event_id", Text, nullable=False),
+    Column("heard_at", Float, nullable=True),
     Index("node_states_by_time", "at"),
 )
-"""What each node last said of itself: its breakers by dependency, its storm guard, its leak hunt."""
+"""What each node last said of itself: its breakers by dependency, its storm guard, its leak hunt, and
+by lane what it is and has. `at` is on its own clock, `heard_at` on the station's."""

@@ -32,8 +32,8 @@ operations: Final = Table(
     UniqueConstraint("token", name="operations_by_token"),
     Index("operations_by_state", "state", "created_at"),
 )
-"""One row for each replay or discard of many. `passed_at`: when its canary had succeeded; `note`: why it stands still;
-`holder`: the process that works on it, until `held_until` unless that is renewed."""
+"""One row for each replay, resume or discard of many. `passed_at`: when its canary had succeeded; `note`: why it stands
+still; `holder`: the process that works on it, until `held_until` unless that is renewed."""
 
 operation_items: Final = Table(
     "operation_items",

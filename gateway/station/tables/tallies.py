@@ -1,4 +1,4 @@
-"""What was counted of rows that are no longer there."""
+"""How often something has happened."""
 
 from typing import Final
 
@@ -13,4 +13,4 @@ tallies: Final = Table(
     Column("label", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
-"""What counters have to add to the rows that there are, so that they never fall. Only ever grows."""
+"""What counters tell, by `figure`: all of it, or what is to be added to the rows that are there. Only ever grows."""

@@ -9,6 +9,9 @@ from gateway.station.tables.metadata import metadata
 DIED: Final = text("outcome IN ('crashed', 'lost', 'memory')")
 """A run in which a worker or its holder died, as the index over these has it."""
 
+FELL_SHORT: Final = text("outcome <> 'succeeded'")
+"""A run that an item in quarantine may be looked for by, as the index over these has it."""
+
 tickets: Final = Table(
     "tickets",
     metadata,
@@ -55,5 +58,6 @@ runs: Final = Table(
     Column("reported_at", Float, nullable=False),
     # Only of the few that ended in a death: what is common costs no upkeep.
     Index("runs_lost", "reported_at", "kind", sqlite_where=DIED, postgresql_where=DIED),
+    Index("runs_fell_short", "outcome", "ticket", "generation", sqlite_where=FELL_SHORT, postgresql_where=FELL_SHORT),
 )
 """How each licensed start ended. `trust` orders reports of one start: what its node saw beats what was inferred."""

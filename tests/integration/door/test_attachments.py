@@ -20,11 +20,11 @@ from gateway.contract.references import digest_of
 from gateway.depot import MARK, fetch, open_depot
 from gateway.preflight import Limits, Submission, parse_ticket
 from gateway.preflight.ticket import Ticket
-from gateway.station.amqp import received
 from tests.integration.door.conftest import StartDoor
 from tests.integration.door.running import Answer, RunningDoor
 from tests.support.object_store import ObjectStore
 from tests.support.proxy import TO_CLIENT, Proxy
+from tests.support.received import received
 from tests.support.waiting import soon
 
 LARGE = bytes(range(256)) * 1024  # 256 KiB

@@ -13,7 +13,9 @@ from tests.integration.door.running import RunningDoor
 from tests.support.waiting import soon
 
 MOST = 8
-REQUEST = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+PROBE, REQUEST = (
+    b"GET %b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % path for path in (b"/healthz", b"/v1/limits")
+)
 
 
 @asynccontextmanager
@@ -25,10 +27,12 @@ async def _connected(door: RunningDoor) -> AsyncIterator[tuple[asyncio.StreamRea
         writer.transport.abort()
 
 
-async def _answer(door: RunningDoor) -> bytes:
-    """Return what the door says to one more connection with a request."""
+async def _answer(door: RunningDoor, *pieces: bytes) -> bytes:
+    """Return what the door says to one more connection with a request, by default one that is no probe."""
     async with asyncio.timeout(20), _connected(door) as (reader, writer):
-        writer.write(REQUEST)
+        for piece in pieces or (REQUEST,):
+            writer.write(piece)
+            await asyncio.sleep(0)
         return await reader.read()
 
 
@@ -51,7 +55,9 @@ async def test_connections_on_which_nobody_asks_for_anything_give_way(start: Sta
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
-async def test_while_all_are_being_answered_one_more_is_a_503_at_once(start: StartDoor, event_loop: str) -> None:
+async def test_while_all_are_being_answered_one_more_is_a_503_at_once_unless_it_asks_whether_the_door_is_alive(
+    start: StartDoor, event_loop: str
+) -> None:
     async with await start(max_connections=str(MOST), event_loop=event_loop) as door, AsyncExitStack() as crowd:
         for _ in range(MOST):
             _, writer = await crowd.enter_async_context(_connected(door))
@@ -67,6 +73,11 @@ async def test_while_all_are_being_answered_one_more_is_a_503_at_once(start: Sta
         assert b"\r\nRequest-Id: " in head
         assert b'"type":"urn:lazaretto:problem:overloaded"' in body
         assert b'"reason":"connections"' in body
+        for pieces in ((PROBE,), (PROBE[:7], PROBE[7:])):
+            alive = await _answer(door, *pieces)
+            assert alive.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert alive.endswith(b'\r\n\r\n{"alive":true}')
+        assert (await _answer(door, b"\r\n")).startswith(b"HTTP/1.1 503")
         await crowd.aclose()
         await soon(lambda: _is_healthy(door), 20)
 

@@ -249,6 +249,11 @@ async def test_nothing_of_a_payload_comes_back(door: RunningDoor) -> None:
         post(b"Content-Length: 5", body=b"hello").replace(b"text/plain", b'text/plain; x="\xff\xed\xa0\x80"'),
         post(b"traceparent: \xff\xfe", b"tracestate: \xed\xa0\x80", b"Content-Length: 5", body=b"hello"),
         post(b"Lazaretto-Kind: \xff", b"Content-Length: 5", body=b"hello"),
+        post(b"Content-Length: 40000", body=b"hello" * 8000).replace(b"text/plain", b"text/\xff\xed\xa0\x80"),
+        post(b"Content-Length: 40000", body=b"hello" * 8000).replace(b"?kind=support.ticket", b"?kind=%ed%a0%80%00"),
+        post(b"Lazaretto-Kind: \xff", b"Content-Length: 40000", body=b"hello" * 8000).replace(
+            b"?kind=support.ticket", b""
+        ),
         post(b"Idempotency-Key: \xff", b"Content-Length: 5", body=b"hello"),
         post(b"Accept: \xff, */*", b"Content-Length: 5", body=b"hello"),
         b"POST /v1/tickets?kind=%ff%00%0a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",

@@ -13,9 +13,9 @@ from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import EventName
 from gateway.contract.rules import DEFAULTS
-from gateway.station.amqp import received
 from tests.integration.door.conftest import StartDoor
 from tests.integration.door.running import Answer, RunningDoor
+from tests.support.received import received
 from tests.support.waiting import soon
 
 RULES = json.dumps({"too_many_tokens": "observe", "unknown_member": "observe"})

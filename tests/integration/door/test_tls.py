@@ -1,50 +1,17 @@
 """HTTPS by settings: the certificate is served, renewed while the door is open, and never half changed (G10)."""
 
 import asyncio
-import os
-import shutil
 import signal
 import ssl
-import subprocess
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from gateway.embedded import EmbeddedBroker
 from tests.integration.door.running import QUICK
+from tests.support.certificate import certify
 from tests.support.program import Program, Programs
 from tests.support.waiting import soon
-
-
-@pytest.fixture(autouse=True)
-def _openssl() -> None:
-    if shutil.which("openssl") is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("the command `openssl` makes the certificates")
-
-
-def _certify(folder: Path, name: str) -> None:
-    """Put a new certificate and its key into `folder`."""
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "2",
-            ),
-            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "chain.pem")),
-            *("-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
-        ],
-        check=True,
-        capture_output=True,
-    )
 
 
 def _start(programs: Programs, broker: EmbeddedBroker, folder: Path, prefix: str) -> Program:
@@ -73,7 +40,7 @@ async def _served(url: str) -> str:
 async def test_the_door_speaks_https_and_insists_on_it(
     programs: Programs, broker: EmbeddedBroker, tmp_path: Path, prefix: str
 ) -> None:
-    _certify(tmp_path, "first")
+    certify(tmp_path, "first")
     door = _start(programs, broker, tmp_path, prefix)
     url = (await asyncio.to_thread(door.wait_for_log, r"^door: (https://\S+)$"))[1]
     trusting = ssl.create_default_context(cafile=str(tmp_path / "chain.pem"))
@@ -88,7 +55,7 @@ async def test_the_door_speaks_https_and_insists_on_it(
 async def test_a_renewed_certificate_is_served_without_a_restart_and_a_wrong_one_is_not(
     programs: Programs, broker: EmbeddedBroker, tmp_path: Path, prefix: str
 ) -> None:
-    _certify(tmp_path, "first")
+    certify(tmp_path, "first")
     door = _start(programs, broker, tmp_path, prefix)
     url = (await asyncio.to_thread(door.wait_for_log, r"^door: (https://\S+)$"))[1]
     first = await _served(url)
@@ -97,7 +64,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart_and_a_wrong_one
     await soon(lambda: "reload_refused" in door.log, 20)
     assert await _served(url) == first
 
-    _certify(tmp_path, "second")
+    certify(tmp_path, "second")
     door.signal(signal.SIGHUP)
     await soon(lambda: _is_served(url, (tmp_path / "chain.pem").read_text()), 20)
 
@@ -109,7 +76,7 @@ async def _is_served(url: str, certificate: str) -> bool:
 def test_a_certificate_that_cannot_be_used_keeps_the_door_shut(
     programs: Programs, broker: EmbeddedBroker, tmp_path: Path, prefix: str
 ) -> None:
-    _certify(tmp_path, "first")
+    certify(tmp_path, "first")
     (tmp_path / "chain.pem").write_text("no certificate")
 
     door = _start(programs, broker, tmp_path, prefix)

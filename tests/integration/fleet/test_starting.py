@@ -1,5 +1,6 @@
 """How a node starts, refuses to start, checks itself and ends: exit codes and words (interfaces, Commands)."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,14 @@ def test_handler_that_cannot_be_loaded_is_a_clear_start_failure(house: House) ->
     assert "no_such_function" in said
 
 
+def test_loop_that_is_not_installed_is_a_mistake_in_the_settings(house: House) -> None:
+    hidden = "import sys; sys.modules['uvloop'] = None; from consumer.__main__ import main; sys.exit(main())"
+    env = {**house.env, "LAZARETTO_HANDLER": INLINE, "LAZARETTO_EVENT_LOOP": "uvloop"}
+    code, said = ended(house.programs.python("consumer", "-c", hidden, env=env))
+    assert code == 2
+    assert "LAZARETTO_EVENT_LOOP" in said
+
+
 def test_absent_broker_is_exit_code_3_with_the_address(house: House) -> None:
     port = free_port()
     code, said = consumer(house, "--handler", INLINE, LAZARETTO_BROKER_URL=f"amqp://guest:secret@127.0.0.1:{port}/")
@@ -104,12 +113,13 @@ def test_help_lists_every_setting_with_its_default(house: House) -> None:
         assert name in said
 
 
-def test_inline_handlers_pass_the_same_road(house: House) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_inline_handlers_pass_the_same_road_on_either_event_loop(house: House, loop: str) -> None:
     house.door(), house.station()
     node = house.programs.python(
         "inline",
         *("-m", "consumer", "--handler", INLINE, "--isolation", "inline", "--workers", "4"),
-        env=house.env,
+        env={**house.env, "LAZARETTO_EVENT_LOOP": loop},
     )
     node.wait_for_log("consumer.consuming")
     good = [house.accepted("good", f"good-{n}") for n in range(10)]
@@ -117,6 +127,14 @@ def test_inline_handlers_pass_the_same_road(house: House) -> None:
     assert ends == {"done": 10, "quarantined": 2}
     assert house.runs("fails") == ["failed"] * 3
     assert house.runs("rejected") == ["rejected"]
+    assert node.terminate() == 0
+    assert {name: "ticket=" + name in node.log for name in ("good-0", "fails", "rejected")} == {
+        "good-0": False,  # what is ordinary has no line of its own
+        "fails": True,
+        "rejected": True,
+    }
+    summed_up = re.findall(r"runs\.ended .*succeeded=(\d+)", node.log)
+    assert sum(map(int, summed_up)) == 10
 
 
 def test_node_tells_health_readiness_and_metrics_at_its_own_address(house: House) -> None:

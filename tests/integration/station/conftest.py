@@ -28,7 +28,7 @@ from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker, free_port
 from gateway.station.sender import Sender
 from gateway.station.store import Store
-from tests.support.program import ROOT, Program, Programs
+from tests.support.program import ENVIRONMENT, OF_ITS_OWN, Program, Programs
 from tests.support.waiting import soon
 
 
@@ -133,13 +133,13 @@ class Station:
             return found
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAZARETTO_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_ITS_OWN)}
         return subprocess.run(
             [sys.executable, "-m", "gateway.station", *arguments],
-            env={**inherited, "PYTHONPATH": str(ROOT), **self.env},
+            env={**inherited, **ENVIRONMENT, **self.env},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=90,
             check=False,
         )
 

@@ -16,7 +16,7 @@ from gateway.station.store import Store
 from tests.support.house import House
 from tests.support.program import ROOT, Programs
 from tests.support.waiting import eventually
-from tests.unit.station.selected import hold
+from tests.unit.station.selected import hold, leave_in_doubt
 
 BY = ("--by", "ana", "--reason", "fixed handler")
 
@@ -42,6 +42,18 @@ def _hold(house: House, *tickets: str, **changes: Any) -> None:
         await store.close()
 
     asyncio.run(fill())
+
+
+def _leave_in_doubt(house: House, *tickets: str) -> None:
+    """Have these as a station leaves them that was killed before they were sent, a while ago."""
+
+    async def begin() -> None:
+        store = await Store.open(f"sqlite+aiosqlite:///{house.folder / 'data' / 'station.db'}")
+        for ticket in tickets:
+            await leave_in_doubt(store, ticket)
+        await store.close()
+
+    asyncio.run(begin())
 
 
 def _asked(house: House, *words: str, code: int = 0) -> Any:
@@ -85,6 +97,28 @@ def test_a_canary_that_fails_keeps_the_others_back_until_somebody_continues(hous
     acts = [json.loads(line) for line in exported.stdout.splitlines()]
     assert [act["act"] for act in acts if act["ticket"] is None] == ["operation started", "operation continued"]
     assert sorted(act["ticket"] for act in acts if act["act"] == "replay") == ["sick-1", "sick-2", "sick-3"]
+
+
+def test_what_replays_left_in_doubt_is_counted_first_then_sent_again_and_each_of_it_runs_once(house: House) -> None:
+    tickets = [f"doubt-{n}" for n in range(3)]
+    _hold(house, *tickets, "certain", kind="good.doubt")
+    _leave_in_doubt(house, *tickets)
+    listed = _asked(house, "list", "--unconfirmed", "--kind", "good.doubt")
+    assert [item["ticket"] for item in listed] == tickets
+    counted = house.command("operations", "resume", *BY, "--kind", "good.doubt")
+    assert counted.returncode == 0, counted.stderr
+    assert "3 of 3 items can be sent again" in counted.stdout
+    assert "nothing was changed" in counted.stdout
+    assert house.starts("doubt-0") == []
+
+    wanted = ("--kind", "good.doubt", "--canary", "1", "--expect", "3", "--wait")
+    found = _asked(house, "operations", "resume", *BY, *wanted)
+    assert (found["act"], found["state"], found["counts"]["done"]) == ("resume", "ended", 3)
+    assert {len(house.starts(ticket)) for ticket in tickets} == {1}
+    assert house.starts("certain") == []
+    acts = [(act["act"], act["actor"], act["operation"]) for act in house.show("doubt-0")["audit"]]
+    assert acts == [("replay", "ana", None), ("replay resumed", "ana", found["id"])]
+    assert _asked(house, "list", "--unconfirmed", "--kind", "good.doubt") == []
 
 
 def test_a_replay_to_the_suspects_lane_is_run_in_isolation_and_cleared_by_success(house: House) -> None:

@@ -17,6 +17,7 @@ from gateway.callback import Callback
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import Event, EventName
 from gateway.embedded import free_port
+from gateway.key_lines import BadKeyFile
 from gateway.key_ring import Key
 from gateway.station.webhook import NotTaken, Post
 from tests.integration.station.conftest import Producers, Station
@@ -115,7 +116,7 @@ async def test_a_replay_is_told_and_so_is_the_end_of_what_it_began(
         replayed = await asyncio.to_thread(own_station.run, "replay", ticket, "--by", "ada", "--reason", "fixed")
         assert replayed.returncode == 0, replayed.stderr
         again = _done(ticket)
-        await producers.events(replace(again, stamp=replace(again.stamp, generation=1)))
+        await producers.events(replace(again, stamp=again.stamp._replace(generation=1)))
 
         await soon(lambda: len(receiver.calls) == 3, 20)
         assert receiver.states() == ["quarantined", "replayed", "done"]
@@ -235,7 +236,7 @@ def test_secrets_that_everybody_can_read_are_no_secrets(tmp_path: Path) -> None:
     path.write_text(key_ring.line(Key(id=fresh.id, client="acme", sha256=fresh.digest, callback=callback)))
     path.chmod(0o644)
 
-    with pytest.raises(key_ring.BadKeyFile, match="everybody may read it") as refused:
+    with pytest.raises(BadKeyFile, match="everybody may read it") as refused:
         read_file(path)
 
     assert callback.secret not in str(refused.value)

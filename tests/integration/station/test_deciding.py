@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,16 +13,16 @@ from gateway.contract.history import RunRecord
 from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Outcome, Stamp
-from gateway.contract.topology import Lane
+from gateway.contract.topology import Lane, Topology
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
 from gateway.station import replays
-from gateway.station.amqp import received
 from gateway.station.decided import Decision, Done, Doubtful, Taken
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 from tests.integration.station.conftest import Producers, Station, depth, waiting
 from tests.support.proxy import TO_CLIENT, Proxy
+from tests.support.received import received
 from tests.support.waiting import soon
 
 Killer = Callable[..., Envelope]
@@ -155,6 +156,12 @@ async def test_a_discarded_item_stays_discarded_whatever_reports_still_arrive(
     assert "not a ticket" in replayed.stderr
 
 
+async def _open(sender: Sender, topology: Topology) -> None:
+    """Have a way to the lanes' exchange open, by a message that nobody gets."""
+    nowhere = replace(topology.to_lane(Lane.WORK), key="nobody")
+    await sender.send(nowhere, Wire(body=b"", message_id="x"), mandatory=False)
+
+
 async def test_a_replay_whose_confirm_was_lost_is_shown_as_such_and_can_be_finished(
     station: Station, producers: Producers, held: str, store: Store, broker: EmbeddedBroker
 ) -> None:
@@ -162,7 +169,7 @@ async def test_a_replay_whose_confirm_was_lost_is_shown_as_such_and_can_be_finis
     ana, ben = Decision(by="ana", reason="fixed"), Decision(by="ben", reason="finish it")
     async with Proxy(broker.url) as line:
         sender = Sender((line.url,))
-        await sender.send(topology.to_journal(), Wire(body=b"[]", message_id="x"), mandatory=True)
+        await _open(sender, topology)
         line.hold(TO_CLIENT)
         replay = asyncio.create_task(replays.replay(store, sender, topology, held, ana))
         await soon(lambda: _arrived(broker.url, work))
@@ -190,7 +197,7 @@ async def test_a_replay_in_doubt_is_settled_by_the_first_report_of_its_new_gener
     topology, work = producers.topology, producers.topology.lane_queue(Lane.WORK)
     async with Proxy(broker.url) as line:
         sender = Sender((line.url,))
-        await sender.send(topology.to_journal(), Wire(body=b"[]", message_id="x"), mandatory=True)
+        await _open(sender, topology)
         line.hold(TO_CLIENT)
         replay = asyncio.create_task(replays.replay(store, sender, topology, held, Decision(by="a", reason="b")))
         await soon(lambda: _arrived(broker.url, work))

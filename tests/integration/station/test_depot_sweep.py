@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import broker as brokers
+from gateway.amqp import broker as brokers
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Admission, Envelope
 from gateway.contract.ids import TicketId

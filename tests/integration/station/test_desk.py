@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from gateway.contract.envelope import Envelope
 from gateway.contract.journal import Event, EventName
@@ -102,6 +103,15 @@ async def test_the_api_gives_the_same_documents_as_the_command_line(
     async with http.get(f"{station.url}/api/items", params={"state": "held"}) as answer:
         listed = (await answer.json())["items"]
     assert ticket in [item["ticket"] for item in listed]
+
+
+async def test_a_page_of_items_can_be_ticked_whatever_their_clients_have_called_them(
+    station: Station, http: aiohttp.ClientSession
+) -> None:
+    ticked = "&".join(f"ticket={'%3A' * 126}{number:02}" for number in range(50))
+    async with http.get(URL(f"{station.url}/operations/new?{ticked}", encoded=True)) as answer:
+        assert answer.status == 200
+        assert "Decide about 50 items" in await answer.text()
 
 
 async def test_an_unknown_ticket_is_not_found(station: Station, http: aiohttp.ClientSession) -> None:

@@ -76,7 +76,10 @@ async def _state(store: Store, ticket: str) -> EscalationState:
 async def _as_client(store: Store, ticket: str) -> Any:
     status = await store.ticket_status(ticket)
     assert status is not None
-    return answers.status(status)["escalation"]
+    seen = answers.status(status)
+    if status.state == "quarantined":
+        assert seen["message"] == "A person is looking at it."
+    return seen["escalation"]
 
 
 async def test_a_webhook_gets_an_item_once_and_its_answer_is_the_reference_that_the_client_sees(store: Store) -> None:

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-from gateway import broker as brokers
+from gateway.amqp import broker as brokers
 from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName

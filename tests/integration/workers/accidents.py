@@ -274,6 +274,12 @@ async def handle_async(run: Run) -> None:  # noqa: PLR0912  one branch for each 
             task = asyncio.current_task()
             assert task is not None
             task.cancel()
+        case "cancel_and_catch":  # as libraries do that know no `uncancel`
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(600)
         case "until_lost":
             while not run.lost:  # noqa: ASYNC110  a property is all that a handler has
                 await asyncio.sleep(0.01)

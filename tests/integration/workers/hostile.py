@@ -28,7 +28,7 @@ def handle(run: Run) -> None:  # noqa: PLR0912  one branch for each way
                     time.sleep(0.01)
                 Path(argument).unlink()
         case "babble":  # records without end, faster than anybody could read them
-            words = encode(Progress(run=run.key, text="bla " * 8)) * 1000
+            words = bytes(encode(Progress(run=run.key, text="bla " * 8))) * 1000
             _write_for_ever(own_pipe(), words)
         case "call_out":  # empty lines without end
             _write_for_ever(1, b"\n" * (1 << 16))

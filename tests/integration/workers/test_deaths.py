@@ -42,10 +42,11 @@ async def test_killed_worker_charges_only_the_item_it_was_running(new_pool: NewP
 
 async def test_run_that_waits_is_not_given_to_a_worker_that_has_said_it_finished_and_is_dead(pool: Pool) -> None:
     (worker,) = pool.worker_pids()
+    process = psutil.Process(worker)
     first = asyncio.create_task(pool.run(order("finish says-goodbye", run="says-goodbye")))
     second = asyncio.create_task(pool.run(order()))
     await asyncio.sleep(0)  # both are ordered; from here the supervisor is too slow to see anything happen in between
-    assert psutil.wait_procs([psutil.Process(worker)], timeout=20)[1] == []
+    assert psutil.wait_procs([process], timeout=20)[1] == []
     assert (await first).outcome is Outcome.SUCCEEDED
     report = await second
     assert (report.outcome, report.worker != worker) == (Outcome.SUCCEEDED, True)

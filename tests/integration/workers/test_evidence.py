@@ -68,7 +68,7 @@ async def test_usage_of_a_run_that_dies_is_told_by_the_kernel(pool: Pool) -> Non
     report = await pool.run(order("burn 60", deadline=1.5))
     assert before.worker == report.worker
     assert report.outcome is Outcome.TIMED_OUT
-    assert 0.2 <= report.evidence["cpu_user"] + report.evidence["cpu_system"] < 4
+    assert 0 < report.evidence["cpu_user"] + report.evidence["cpu_system"] < 4
     assert report.evidence["last_rss"] > 64 << 20
     assert report.evidence["peak_rss"] >= report.evidence["last_rss"]
 

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from consumer.execution import Executor, ExecutorUnavailable
+from consumer.execution import Executor, ExecutorUnavailable, RunReport
 from consumer.inline import Inline
 from consumer.pool import Pool
 from gateway.contract.envelope import Spent
@@ -53,6 +53,19 @@ async def test_whatever_an_inline_handler_raises_ends_its_run_and_not_the_node(
     assert (await loaded.run(order("fine"))).outcome is Outcome.SUCCEEDED
 
 
+async def test_inline_handler_that_cancels_its_own_wait_and_goes_on_has_succeeded(loaded: Inline) -> None:
+    report = await loaded.run(order("cancel_and_catch"))
+    assert report.outcome is Outcome.SUCCEEDED
+
+
+async def test_inline_run_whose_handler_has_not_begun_is_released_by_a_stop() -> None:
+    inline = Inline.load(HANDLER, slots=1)
+    run = asyncio.create_task(inline.run(order("fine")))
+    await asyncio.sleep(0)
+    await inline.stop()
+    assert (await run).outcome is Outcome.RELEASED
+
+
 async def test_start_of_an_inline_run_is_told_when_it_has_a_slot() -> None:
     inline = Inline.load(HANDLER, slots=1)
     started: list[int] = []
@@ -64,6 +77,28 @@ async def test_start_of_an_inline_run_is_told_when_it_has_a_slot() -> None:
     inline.revoke(sleeps.run, outcome=Outcome.RELEASED, grace=0)
     await asyncio.gather(first, second)
     assert started == [os.getpid()] * 2
+
+
+@pytest.mark.parametrize("end", ["revoked", "stopped"])
+async def test_inline_run_that_is_called_and_taken_back_in_one_moment_never_begins(end: str) -> None:
+    inline = Inline.load(HANDLER, slots=1)
+    started: list[int] = []
+    first, second, third = order("fine"), order("sleep"), order("fine")
+
+    async def run_and_take_back() -> RunReport:
+        report = await inline.run(first, started=started.append)
+        # Still in the step that has handed the slot over; whoever gets it goes on in a later one.
+        if end == "revoked":
+            inline.revoke(second.run, outcome=Outcome.OUTAGE, grace=0)
+        else:
+            await inline.stop()
+        return report
+
+    later = (inline.run(one, started=started.append) for one in (second, third))
+    reports = await asyncio.wait_for(asyncio.gather(run_and_take_back(), *later), 20)
+    expected = [Outcome.OUTAGE, Outcome.SUCCEEDED] if end == "revoked" else [Outcome.RELEASED] * 2
+    assert [report.outcome for report in reports] == [Outcome.SUCCEEDED, *expected]
+    assert len(started) == (2 if end == "revoked" else 1)
 
 
 async def test_inline_run_is_cancelled_at_its_deadline(loaded: Inline) -> None:
@@ -116,9 +151,29 @@ async def test_inline_run_that_is_revoked_gives_up_or_is_cancelled(loaded: Inlin
     assert [report.outcome for report in reports] == [Outcome.OUTAGE] * 3
 
 
-async def test_inline_stop_releases_what_still_runs() -> None:
+async def test_inline_run_that_waits_for_a_slot_is_given_back_at_once_when_it_is_revoked() -> None:
     inline = Inline.load(HANDLER, slots=1)
-    run = asyncio.create_task(inline.run(order("sleep")))
+    started: list[int] = []
+    runs = [order("sleep"), order("fine"), order("fine"), order("fine")]
+    sleeps, revoked, cancelled, last = (asyncio.create_task(inline.run(one, started=started.append)) for one in runs)
+    await asyncio.sleep(0)
+    inline.revoke(runs[1].run, outcome=Outcome.RELEASED, grace=10)
+    assert ((await revoked).outcome, (await revoked).code) == (Outcome.RELEASED, "revoked")
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    assert not sleeps.done()
+    inline.revoke(runs[0].run, outcome=Outcome.RELEASED, grace=0)
+    assert (await last).outcome is Outcome.SUCCEEDED
+    assert len(started) == 2
+    assert (await inline.run(order("fine"))).outcome is Outcome.SUCCEEDED
+
+
+async def test_inline_stop_releases_what_still_runs_and_what_waits() -> None:
+    inline = Inline.load(HANDLER, slots=1)
+    runs = [asyncio.create_task(inline.run(order("sleep"))) for _ in range(2)]
     await asyncio.sleep(0)
     await inline.stop()
-    assert (await run).outcome is Outcome.RELEASED
+    reports = [await run for run in runs]
+    assert [report.outcome for report in reports] == [Outcome.RELEASED] * 2
+    assert [report.code for report in reports] == ["stopped"] * 2
+    assert (await inline.run(order("fine"))).outcome is Outcome.RELEASED

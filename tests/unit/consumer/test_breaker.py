@@ -172,11 +172,14 @@ def test_a_breaker_that_opens_again_later_begins_anew() -> None:
     assert breaker.until == 1000.0 + PAUSED
 
 
-def test_the_pauses_of_nodes_differ() -> None:
+@pytest.mark.parametrize(
+    ("jitter", "share"), [(0.0, 1.0), (0.5, 2 / 3), (1.0, 1 / 3)], ids=["longest", "mean", "least"]
+)
+def test_the_pauses_of_nodes_differ_by_more_than_a_doubling(jitter: float, share: float) -> None:
     breaker = Breaker(RULES)
     for item in "abc":
-        breaker.say_down(item, "k", after=0.0, now=0.0, jitter=0.8)
-    assert breaker.until == PAUSED * 1.2
+        breaker.say_down(item, "k", after=0.0, now=0.0, jitter=jitter)
+    assert breaker.until == pytest.approx(PAUSED * share)
 
 
 # Who is to blame

@@ -167,12 +167,12 @@ def test_usage_is_what_came_on_top_of_what_the_worker_had_used_before() -> None:
     total = Usage(user=3.0, system=1.0, minor_faults=30, major_faults=2)
     wanted = {"cpu_user": 2.0, "cpu_system": 0.5, "minor_faults": 20, "major_faults": 1}
     died = conclude(_trial(used_before=before), Cause.DIED, Death(status=9, usage=total), "", 1.0)
-    said = Finished(run="r", outcome="succeeded", usage=[3.0, 1.0, 30, 2])
+    said = Finished(run="r", outcome="succeeded", usage=total)
     done = conclude(_trial(used_before=before, finished=said), Cause.FINISHED, None, "", 1.0)
     for report in (died, done):
         assert {name: report.evidence[name] for name in wanted} == wanted
-    lies = Finished(run="r", outcome="succeeded", usage=[1.0])
-    told = conclude(_trial(finished=lies), Cause.FINISHED, None, "", 1.0)
+    lies = Finished(run="r", outcome="succeeded", usage=Usage(user=0.5))
+    told = conclude(_trial(used_before=before, finished=lies), Cause.FINISHED, None, "", 1.0)
     assert not wanted.keys() & told.evidence.keys()
 
 

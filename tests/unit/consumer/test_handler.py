@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.handler import DependencyDown, Reject, Retry, Run, Ticket
-from consumer.pipe import decode, encode
+from consumer.pipe import WORDS, decode, encode
 from consumer.worker.loading import HandlerUnavailable, load
 from consumer.worker.runner import account
 from gateway.contract.outcomes import Outcome
@@ -82,7 +82,7 @@ def test_whatever_a_handler_says_in_good_faith_passes_its_pipe(after: Any, reaso
     kind = type(name.replace("\0", "").encode("utf-8", "replace").decode(), (Exception,), {})
     for error in (Reject(reason), Retry(reason, after=after), DependencyDown(reason, after=after), kind(reason)):
         said = account("r", error)
-        assert decode(encode(said)) == said
+        assert decode(encode(said), WORDS) == said
 
 
 def test_subclass_of_a_handlers_word_means_the_same() -> None:

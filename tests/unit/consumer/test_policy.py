@@ -126,3 +126,8 @@ def test_limits_of_the_door_are_no_policy_and_their_mistakes_are_named_all_the_s
     limits = {"max_body_bytes": "4MiB", "max_tokens": 5, "max_attachments": 0}
     assert read(Policy(), {"logs": limits}).of("logs") == Policy()
     assert mistakes_in({"logs": {"max_tokens": 0}}) == ['kinds."logs".max_tokens: write a whole number of at least 1']
+
+
+def test_the_longest_run_is_that_of_whichever_kind_may_run_longest() -> None:
+    assert read(Policy(run_deadline=60.0), {"a": {"run_deadline": "5m"}, "b": {"run_deadline": 1}}).longest_run == 300
+    assert read(Policy(run_deadline=60.0), {"b": {"run_deadline": 1}}).longest_run == 60

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer import amqp
+from gateway.amqp.frames import content_header
 from gateway.contract.envelope import (
     MAX_SPENT,
     Admission,
@@ -185,6 +185,16 @@ def test_what_cannot_be_understood_is_malformed_and_never_guessed_at(broken: Wir
     assert isinstance(decode(broken), Malformed)
 
 
+@pytest.mark.parametrize("contents", ["\x00", "0" * 65], ids=["nul", "too-long"])
+def test_what_no_store_takes_as_a_digest_is_malformed_or_it_would_fail_what_shares_its_transaction(
+    contents: str,
+) -> None:
+    facts = {"bytes": 1, "charset": "utf-8", "tokens": 1, "exact": True, "attachments": 0, "client": "c"}
+    admission = {**facts, "admitted-at": 0}
+    assert isinstance(decode(wire(lz_admission={**admission, "contents": "0" * 64})), Envelope)
+    assert isinstance(decode(wire(lz_admission={**admission, "contents": contents})), Malformed)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["lz-schema", "lz-attempt", "lz-history", "lz-admission", "lz-spent", "x-death", "other"]),
@@ -298,4 +308,4 @@ def test_whatever_can_be_read_can_be_written_again(headers: dict[str, Any], shor
     wire = Wire(body=b"x", headers=headers, correlation_id="9417", type="k", content_type=short, content_encoding=short)
     item = decode(wire)
     again = encode_malformed(item, reason="malformed") if isinstance(item, Malformed) else encode(item)
-    amqp.properties(again).marshal()
+    content_header(again, "message")

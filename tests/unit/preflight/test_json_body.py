@@ -117,6 +117,25 @@ def test_a_repeated_key_is_found_wherever_it_is(value: object, key: str) -> None
     assert read.offset == body.rindex(orjson.dumps(key) + b":2")
 
 
+_texts = st.text(alphabet='ab"\\:{}\n', max_size=4)
+_members = st.lists(st.tuples(_texts, st.none() | st.integers(-9, 10**18) | _texts), max_size=5)
+
+
+def _object(members: list[tuple[str, object]]) -> bytes:
+    return b"{%b}" % b",".join(orjson.dumps(name) + b":" + orjson.dumps(value) for name, value in members)
+
+
+@given(_members, _members, st.integers(0, 5))
+def test_a_small_object_is_read_if_and_only_if_each_key_comes_once(
+    outer: list[tuple[str, object]], inner: list[tuple[str, object]], place: int
+) -> None:
+    written = [b"%b:%b" % (orjson.dumps(name), orjson.dumps(value)) for name, value in outer]
+    written.insert(place, b'"inner":' + _object(inner))
+    body = b"{%b}" % b",".join(written)
+    is_unique = all(len(dict(members)) == len(members) for members in (outer, inner))
+    assert isinstance(read_json(body), Document) == is_unique
+
+
 class _Refused(Exception):
     """The standard library's reader, made strict, says no."""
 

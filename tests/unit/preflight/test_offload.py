@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from gateway.admission import Limits
+from gateway.admission import Limits, Refused
 from gateway.preflight import OutOfTime, Passed, Submission, Vocabulary, examine, offload
+from gateway.preflight.contents import digest_of
 from gateway.preflight.examining import LENGTH, Verdict, packed, verdict_of
 from gateway.preflight.offload import INLINE_BYTES, Busy, ExaminationFailed, Examiner
 
@@ -35,7 +38,7 @@ async def examiner(vocabulary: Vocabulary) -> AsyncIterator[Examiner]:
 @asynccontextmanager
 async def held(examiner: Examiner) -> AsyncIterator[int]:
     """The examiner's process, stopped until released."""
-    assert isinstance(await examiner.examine(LARGE), Passed)
+    assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
     assert examiner.pid is not None
     pid = examiner.pid
     os.kill(pid, signal.SIGSTOP)
@@ -47,27 +50,72 @@ async def held(examiner: Examiner) -> AsyncIterator[int]:
 
 
 async def test_small_and_large_bodies_get_the_same_examination(examiner: Examiner) -> None:
-    assert isinstance(await examiner.examine(SMALL), Passed)
-    assert isinstance(await examiner.examine(LARGE), Passed)
+    assert isinstance(await examiner.examine(SMALL, client="c"), Passed)
+    assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
+
+
+async def test_of_a_large_ticket_a_door_gets_what_it_needs_and_a_digest_of_the_rest(
+    examiner: Examiner, vocabulary: Vocabulary
+) -> None:
+    members = {"kind": "k", "id": "t-1", "body": "x", "attributes": {"a": [[]] * 50_000}}
+    submission = Submission(body=orjson.dumps(members), content_type="application/json")
+    whole = examine(submission, Limits(), vocabulary)
+    assert isinstance(whole, Passed)
+
+    passed = await examiner.examine(submission, client="c")
+
+    assert isinstance(passed, Passed)
+    assert (passed.ticket.kind, passed.ticket.id, passed.ticket.attributes) == ("k", "t-1", {})
+    assert passed.admission == whole.admission
+    assert passed.contents == digest_of(whole.ticket, "c") != digest_of(whole.ticket, "d")
+
+
+@pytest.mark.parametrize("said", [{"content_type": "text/\udcff"}, {"kind": "k\udced"}, {"kind": "k\0"}])
+async def test_headers_that_are_no_text_are_refused_alike_however_large_the_body_is(
+    examiner: Examiner, said: dict[str, str]
+) -> None:
+    small, large = [await examiner.examine(replace(one, **said), client="c") for one in (SMALL, LARGE)]
+
+    assert isinstance(small, Refused)
+    assert isinstance(large, Refused)
+    assert large.violations == small.violations
+
+
+@pytest.mark.parametrize("body", [b"hello", b"\0"], ids=["faultless", "binary"])
+async def test_what_was_examined_at_once_is_not_examined_again_and_counts_once(
+    vocabulary: Vocabulary, body: bytes
+) -> None:
+    took: list[float] = []
+    examiner = Examiner(Limits(), vocabulary, seconds=30, took=took.append)
+    submission = Submission(body=body, content_type="text/plain", kind="k")
+
+    first = examiner.at_once(submission)
+    verdict = await examiner.examine(submission, client="c")
+    assert first is (verdict if isinstance(verdict, Passed) else None)
+    assert len(took) == 1
+
+    assert await examiner.examine(submission, client="c") == verdict
+    assert len(took) == 2
+    examiner.close()
 
 
 async def test_a_full_queue_answers_busy_at_once_and_small_bodies_pass_it(examiner: Examiner) -> None:
     async with held(examiner):
-        waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(2)]
+        waiting = [asyncio.create_task(examiner.examine(LARGE, client="c")) for _ in range(2)]
         await asyncio.sleep(0)
-        assert await examiner.examine(LARGE) == Busy()
-        assert isinstance(await examiner.examine(SMALL), Passed)
+        assert await examiner.examine(LARGE, client="c") == Busy()
+        assert isinstance(await examiner.examine(SMALL, client="c"), Passed)
     assert all(isinstance(verdict, Passed) for verdict in await asyncio.gather(*waiting))
-    assert isinstance(await examiner.examine(LARGE), Passed)
+    assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
 
 
 async def test_a_caller_that_gives_up_frees_its_place(examiner: Examiner) -> None:
     async with held(examiner):
-        waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(2)]
+        waiting = [asyncio.create_task(examiner.examine(LARGE, client="c")) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.wait([waiting[0]])
-        third = asyncio.create_task(examiner.examine(LARGE))
+        third = asyncio.create_task(examiner.examine(LARGE, client="c"))
         await asyncio.sleep(0)
         assert not third.done()
     assert isinstance(await third, Passed)
@@ -75,7 +123,7 @@ async def test_a_caller_that_gives_up_frees_its_place(examiner: Examiner) -> Non
 
 
 async def test_the_process_steps_back_behind_the_loop(examiner: Examiner) -> None:
-    await examiner.examine(LARGE)
+    await examiner.examine(LARGE, client="c")
     assert examiner.pid is not None
     assert os.getpriority(os.PRIO_PROCESS, examiner.pid) > os.getpriority(os.PRIO_PROCESS, 0)
 
@@ -83,11 +131,11 @@ async def test_the_process_steps_back_behind_the_loop(examiner: Examiner) -> Non
 async def test_a_killed_process_says_nothing_about_the_body_and_another_one_takes_its_place(examiner: Examiner) -> None:
     async with asyncio.timeout(60):
         async with held(examiner) as pid:
-            waiting = asyncio.create_task(examiner.examine(LARGE))
+            waiting = asyncio.create_task(examiner.examine(LARGE, client="c"))
             await asyncio.sleep(0)
             os.kill(pid, signal.SIGKILL)
             assert await waiting == OutOfTime()
-            assert isinstance(await examiner.examine(LARGE), Passed)
+            assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
             assert examiner.pid != pid
 
 
@@ -100,10 +148,10 @@ async def test_a_system_that_gives_no_process_ends_nothing_and_is_asked_again(
         with monkeypatch.context() as without:
             without.setattr(sys, "executable", str(tmp_path / "removed"))
             running = asyncio.create_task(examiner.run())
-            assert await examiner.examine(LARGE) == Busy()
-            assert isinstance(await examiner.examine(SMALL), Passed)
+            assert await examiner.examine(LARGE, client="c") == Busy()
+            assert isinstance(await examiner.examine(SMALL, client="c"), Passed)
             assert not running.done()
-        assert isinstance(await examiner.examine(LARGE), Passed)
+        assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
         assert not running.done()
         running.cancel()
     finally:
@@ -113,7 +161,7 @@ async def test_a_system_that_gives_no_process_ends_nothing_and_is_asked_again(
 async def test_what_waits_for_it_at_the_end_starts_no_other(vocabulary: Vocabulary) -> None:
     examiner = Examiner(Limits(), vocabulary, seconds=30)
     async with asyncio.timeout(60), held(examiner) as pid:
-        waiting = [asyncio.create_task(examiner.examine(LARGE)) for _ in range(3)]
+        waiting = [asyncio.create_task(examiner.examine(LARGE, client="c")) for _ in range(3)]
         await asyncio.sleep(0)
         examiner.close()
         assert not any(isinstance(verdict, Passed) for verdict in await asyncio.gather(*waiting))
@@ -125,9 +173,9 @@ async def test_a_process_that_hangs_is_out_of_time_and_replaced(vocabulary: Voca
     try:
         async with asyncio.timeout(60), held(examiner) as pid:
             examiner._seconds = 0.05  # noqa: SLF001 - the start of a process takes longer than a test should wait
-            assert await examiner.examine(LARGE) == OutOfTime()
+            assert await examiner.examine(LARGE, client="c") == OutOfTime()
             examiner._seconds = 30  # noqa: SLF001 - as above
-            assert isinstance(await examiner.examine(LARGE), Passed)
+            assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
             assert examiner.pid != pid
     finally:
         examiner.close()
@@ -137,11 +185,13 @@ async def test_what_the_examination_raises_is_told_with_its_trace_and_ends_nothi
     removed = Vocabulary.at_need("o200k_base", file=tmp_path / "removed", sha256="0" * 64)
     examiner = Examiner(Limits(), removed, seconds=30)
     try:
-        assert isinstance(await examiner.examine(LARGE), Passed)
+        assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
         pid = examiner.pid
         with pytest.raises(ExaminationFailed, match=r"Traceback[^$]*VocabularyError"):
-            await examiner.examine(Submission(body=LARGE.body * 3, content_type=LARGE.content_type, kind="k"))
-        assert isinstance(await examiner.examine(LARGE), Passed)
+            await examiner.examine(
+                Submission(body=LARGE.body * 3, content_type=LARGE.content_type, kind="k"), client="c"
+            )
+        assert isinstance(await examiner.examine(LARGE, client="c"), Passed)
         assert examiner.pid == pid
     finally:
         examiner.close()
@@ -171,7 +221,7 @@ async def test_what_may_need_its_tokens_counted_is_no_small_body(vocabulary: Voc
     named = Vocabulary.at_need(vocabulary.name)
     examiner = Examiner(Limits(max_tokens=4), named, seconds=30)
     try:
-        verdict = await examiner.examine(SMALL)
+        verdict = await examiner.examine(SMALL, client="c")
         assert isinstance(verdict, Passed)
         assert verdict.admission.facts.tokens is not None
         assert verdict.admission.facts.tokens.exact
@@ -182,5 +232,5 @@ async def test_what_may_need_its_tokens_counted_is_no_small_body(vocabulary: Voc
 
 async def test_time_spent_waiting_counts(vocabulary: Vocabulary) -> None:
     examiner = Examiner(Limits(), vocabulary, seconds=0)
-    assert await examiner.examine(LARGE) == OutOfTime()
+    assert await examiner.examine(LARGE, client="c") == OutOfTime()
     examiner.close()

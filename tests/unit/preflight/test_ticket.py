@@ -121,6 +121,24 @@ def test_the_kind_may_stand_beside_the_body_but_not_contradict_it() -> None:
     assert _rules(_json({"body": "x"}, kind="No Kind")) == {(Rule.KIND_INVALID, "")}
 
 
+@given(
+    kind=st.sampled_from(["k", "support.ticket", "K", "", "k\n"]),
+    beside=st.none() | st.sampled_from(["k", "other"]),
+    text=st.sampled_from(["", "plain", "schön", "a\\b", "a\tb", "a\0b", "\x7f", '"', "\ufffd" * 20])
+    | st.text(max_size=20),
+    subject=st.none() | st.sampled_from(["", "plain", "schön", "\x7f" * 40, "\x85"]),
+)
+def test_a_glance_finds_what_a_close_look_does(kind: str, beside: str | None, text: str, subject: str | None) -> None:
+    members = {"kind": kind, "body": text, **({} if subject is None else {"subject": subject})}
+
+    def read(**more: None) -> Reading:
+        return parse_ticket(
+            Submission(body=orjson.dumps({**members, **more}), content_type="application/json", kind=beside), Limits()
+        )
+
+    assert read() == read(id=None)  # a member that counts as left out, and calls for a close look
+
+
 def test_json_in_another_charset_is_not_supported() -> None:
     for content_type, supported in (("utf-8", True), ("US-ASCII", True), ("utf-16", False), ("koi8-r", False)):
         submission = Submission(

@@ -16,10 +16,15 @@ class Heard:
     """A channel that keeps what it was given; it may refuse, or hold on to an alert until it is let go."""
 
     def __init__(
-        self, name: str, refuses: Callable[[Notice], bool] = lambda _: False, manner: Manner = Manner.EACH
+        self,
+        name: str,
+        refuses: Callable[[Notice], bool] = lambda _: False,
+        manner: Manner = Manner.EACH,
+        at_once: int = 1,
     ) -> None:
         self.name = name
         self.manner = manner
+        self.at_once = at_once
         self.answers: str | None = None
         self.notices: list[Notice] = []
         self.asked = 0

@@ -1,7 +1,10 @@
 """Items for tests of decisions, selections and operations: held in a store, without a broker."""
 
+import time
 from dataclasses import replace
 from typing import Any
+
+import sqlalchemy as sa
 
 from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Admission, Envelope
@@ -9,9 +12,13 @@ from gateway.contract.ids import TicketId
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Stamp
 from gateway.station import arrival as arrivals
-from gateway.station import dossier, holding, ledger
+from gateway.station import dossier, holding, ledger, replays
+from gateway.station.decided import Decision
 from gateway.station.dossier import Item
+from gateway.station.doubts import SETTLES
+from gateway.station.replays import Begun, Plan
 from gateway.station.store import Store
+from gateway.station.tables.operations import replays as sent
 
 ADMITTED = Admission(bytes=5, charset="utf-8", tokens=1, exact=True, attachments=0, client="acme", admitted_at=900.0)
 
@@ -23,6 +30,16 @@ async def hold(store: Store, ticket: str, *, at: float = 1.0, client: str | None
     wire = envelopes.encode(replace(item, **{"reason": "rejected", **changes}))
     async with store.writing() as transaction:
         await holding.take_in(transaction, arrivals.read(wire), channels=["log"], now=at)
+
+
+async def leave_in_doubt(store: Store, ticket: str, *, ago: float = SETTLES) -> Begun:
+    """Begin its replay and say no more of it, as a station that was killed so many seconds ago."""
+    async with store.writing() as transaction:
+        begun = await replays.begin(transaction, ticket, Decision(by="ana", reason="fixed"), Plan())
+        aged = sa.update(sent).filter_by(ticket=ticket).values(begun_at=time.time() - ago)
+        await transaction.execute(aged)
+    assert isinstance(begun, Begun)
+    return begun
 
 
 async def report(store: Store, ticket: str, outcome: str = "crashed", *, attempt: int = 1, **evidence: Any) -> None:

@@ -19,7 +19,7 @@ from gateway.station.store import Store
 from gateway.station.tables.operations import replays
 from gateway.station.vitals import Vitals
 from tests.unit.station import described
-from tests.unit.station.selected import hold, newest, report
+from tests.unit.station.selected import hold, leave_in_doubt, newest, report
 
 WHO = {"by": "ana", "reason": "fixed"}
 NOBODY = ("amqp://guest:guest@127.0.0.1:1/",)
@@ -175,6 +175,23 @@ async def test_an_operation_is_drafted_once_started_once_and_stopped(desk: TestC
     assert [one["id"] for one in all_of_them["operations"]] == [name]
     assert (await _call(desk, "GET", "/v1/operations/none"))[0] == 404
     assert (await _call(desk, "POST", "/v1/operations/none/stop", json=WHO))[0] == 404
+
+
+async def test_what_is_unconfirmed_is_listed_and_resumed_as_an_operation_of_its_own(
+    desk: TestClient[Any, Any], store: Store
+) -> None:
+    for ticket in ("a", "b"):
+        await hold(store, ticket)
+    await leave_in_doubt(store, "b")
+    for query, tickets in (("unconfirmed=true", ["b"]), ("unconfirmed=false", ["a"])):
+        _, listed = await _call(desk, "GET", f"/v1/quarantine?{query}")
+        assert [item["ticket"] for item in listed["items"]] == tickets
+    wanted = {"act": "resume", "canary": 1, "lane": "suspects", "by": "ana"}
+    status, made = await _call(desk, "POST", "/v1/operations", json=wanted)
+    assert (status, made["act"], made["state"], made["total"]) == (201, "resume", "draft", 1)
+    assert (made["lane"], made["canary"], made["filter"]) == (None, 1, {"states": ["replaying"], "unconfirmed": True})
+    status, started = await _call(desk, "POST", f"/v1/operations/{made['id']}/start", json={**WHO, "expect": 1})
+    assert (status, started["state"]) == (200, "running")
 
 
 async def test_the_audit_log_is_given_as_json_lines_by_filter(desk: TestClient[Any, Any], store: Store) -> None:

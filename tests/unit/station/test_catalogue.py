@@ -178,4 +178,4 @@ async def test_a_page_of_a_hundred_thousand_is_found_by_its_index_and_reads_no_b
     for statement, values in lists:
         assert "items.body" not in statement
         plan = await plans(statement, list(values))
-        assert "SEARCH items USING INDEX items_by_state (state=?" in plan
+        assert re.search(r"SEARCH items USING INDEX items_by_(state|text) \(state=\?", plan)

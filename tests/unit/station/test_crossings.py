@@ -16,14 +16,17 @@ from gateway.contract.topology import Topology
 from gateway.contract.wire import Wire
 from gateway.station import announcing, arrival, decisions, escalations, holding, operations, owed, progress, replays
 from gateway.station.decided import Decision, Done, Unsent
+from gateway.station.doubts import SETTLES
+from gateway.station.escalation_channels import _event
 from gateway.station.escalation_state import EscalationState
 from gateway.station.escalations import ESCALATION
 from gateway.station.executor import DRAFT_LIFETIME, Executor
 from gateway.station.holding import ItemState
-from gateway.station.keeper import Keeper, _line
+from gateway.station.inlet import Inlet
+from gateway.station.keeper import Keeper, _Line
 from gateway.station.operations import Candidate, Kind, Operation, Request, State
 from gateway.station.progress import Outcome
-from gateway.station.replays import SETTLES, Begun, Plan
+from gateway.station.replays import Begun, Plan
 from gateway.station.salvage import Salvage
 from gateway.station.sender import Sender
 from gateway.station.spool import Spool
@@ -134,7 +137,7 @@ async def test_what_was_needless_to_tell_is_looked_at_again_where_somebody_decid
     async with store.writing() as transaction:
         await transaction.execute(sa.text("UPDATE alerts SET due_at = 0"))
     (opening,) = await owed.due(store, ESCALATION, 9)
-    assert isinstance(await announcing.worded(store, opening, ESCALATION, "http://desk"), str)
+    assert isinstance((await announcing.worded(store, [opening], ESCALATION, "http://desk"))[0], str)
     async with store.writing() as transaction:
         assert await announcing.is_needless(transaction, opening, ESCALATION)
     await decisions.restore(store, "1", BEN, window=DAY)
@@ -174,7 +177,10 @@ async def test_a_lease_from_before_the_clock_was_put_back_is_not_waited_for(stor
     assert (await progress.count(store, one.id))[Outcome.DISCARDED] == 1
 
 
-async def test_an_old_draft_that_is_started_while_it_is_being_forgotten_keeps_its_selection(store: Store) -> None:
+async def test_an_old_draft_that_is_started_while_it_is_being_forgotten_keeps_its_selection(
+    store: Store, store_url: str
+) -> None:
+    elsewhere = await Store.open(store_url)
     one = await _draft(store)
     async with store.writing() as transaction:
         await transaction.execute(sa.update(table).values(created_at=table.c.created_at - DRAFT_LIFETIME - 1))
@@ -184,12 +190,13 @@ async def test_an_old_draft_that_is_started_while_it_is_being_forgotten_keeps_it
         await starting.commit()
         await _ended(store, one.id)
 
-    async with store.writing() as transaction:
+    async with elsewhere.writing() as transaction:
         starting = transaction
         changes = {"state": State.RUNNING.value, "started_at": 1.0, "started_by": "ana", "reason": "fixed"}
         await transaction.execute(sa.update(table).values(**changes))
         await _executing(store, start_meanwhile)
     assert (await progress.count(store, one.id))[Outcome.DISCARDED] == 1
+    await elsewhere.close()
 
 
 def _wire(ticket: str, body: bytes = b"hello", *, generation: int = 0) -> Wire:
@@ -205,7 +212,8 @@ async def test_an_item_that_another_station_stores_at_this_moment_is_stored_and_
     keeper = Keeper(
         urls=(), topology=topology, store=store, spool=Spool(tmp_path / "spool"), channels=["log"], vitals=Vitals()
     )
-    line = _line(topology.quarantine_queue, 1, keeper._save_items, lambda _: ())  # noqa: SLF001 - no broker can time this
+    inlet = Inlet(queue=topology.quarantine_queue, prefetch=1, ahead=0, ended=asyncio.Event())
+    line = _Line(inlet=inlet, save=keeper._save_items, divide=lambda _: ())  # noqa: SLF001 - no broker can time this
     async with store.writing() as transaction:
         await holding.take_in(transaction, arrival.read(_wire("t")), channels=["log"], now=1.0)
         keeping = asyncio.create_task(keeper._save(line, [_wire("t", body)]))  # noqa: SLF001
@@ -229,3 +237,86 @@ async def test_a_next_generation_that_could_only_be_kept_as_a_raw_file_proves_it
     async with store.reading() as transaction:
         query = sa.select(items.c.state).order_by(items.c.generation)
         assert list(await transaction.scalars(query)) == [ItemState.REPLAYED, ItemState.HELD]
+
+
+async def test_people_outside_who_know_of_an_end_hear_when_the_item_is_held_again_and_of_its_next_end(
+    store: Store,
+) -> None:
+    outside = Heard(ESCALATION)
+    await take_in(store, [ESCALATION], "1")
+
+    async def is_sent() -> bool:
+        (one,) = await escalations.find(store, "1")
+        return (one.state, one.reference) == (EscalationState.SENT, "CASE-1")
+
+    def phases() -> list[str]:
+        return [_event(notice)["type"].rpartition(".")[2] for notice in outside.notices]
+
+    async with sending(store, outside):
+        await soon(lambda: phases() == ["opened"], 30)
+        await escalations.acknowledge(store, "1", reference="CASE-1", by="hotline")
+        for round_trips in (1, 2):
+            await discard(store, "1")
+            await soon(lambda: phases().count("closed") == round_trips, 30)  # noqa: B023 - looked at within its round
+            await decisions.restore(store, "1", BEN, window=DAY)
+            await soon(lambda: phases().count("reopened") == round_trips, 30)  # noqa: B023 - the same
+            await soon(is_sent, 30)
+        await discard(store, "1")
+        await soon(lambda: phases().count("closed") == 3, 30)
+    await decisions.restore(store, "1", BEN, window=DAY)
+    (one,), seen = await escalations.find(store, "1"), await store.ticket_status("1")
+    assert seen is not None
+    assert (one.state, seen.escalation) == (EscalationState.OWED, EscalationState.OWED), "nobody was told yet"
+    assert phases() == ["opened", "closed", "reopened", "closed", "reopened", "closed"]
+    assert len({_event(notice)["id"] for notice in outside.notices}) == 6
+
+
+async def test_an_item_that_is_held_again_while_its_end_is_being_told_outside_is_told_to_be_open(store: Store) -> None:
+    outside = Heard(ESCALATION)
+    await take_in(store, [ESCALATION], "1")
+    async with sending(store, outside):
+        await soon(lambda: len(outside.notices) == 1, 30)
+        outside.open.clear()
+        await discard(store, "1")
+        await soon(lambda: outside.asked == 2, 30)
+        await decisions.restore(store, "1", BEN, window=DAY)
+        outside.open.set()
+        await soon(lambda: len(outside.notices) == 3, 30)
+    assert [notice.event for notice in outside.notices] == ["item.quarantined", "item.resolved", "item.quarantined"]
+    assert "open again" in outside.notices[-1].text
+
+
+async def test_a_decision_while_an_earlier_one_is_being_told_is_told_too(store: Store) -> None:
+    people = Heard("people")
+    await take_in(store, ["people"], "1")
+    async with sending(store, people):
+        await soon(lambda: len(people.notices) == 1, 30)
+        people.open.clear()
+        await discard(store, "1")
+        await soon(lambda: people.asked == 2, 30)
+        await decisions.restore(store, "1", BEN, window=DAY)
+        assert isinstance(await decisions.discard(store, "1", Decision(by="ben", reason="second thoughts")), Done)
+        people.open.set()
+        await soon(lambda: len(people.notices) == 3, 30)
+    assert [notice.fields["because"] for notice in people.notices[1:]] == ["spam", "second thoughts"]
+    assert not await owed.due(store, "people", 9)
+
+
+async def test_what_certainly_was_not_sent_has_its_turn_again_although_its_operation_had_ended(store: Store) -> None:
+    await hold(store, "t")
+    request = Request(act=Kind.REPLAY, by="ana", chosen={}, pace=1000.0)
+    made = await operations.draft(store, request, [Candidate(ticket="t", generation=0)])
+    assert isinstance(made, tuple)
+    name = made[0].id
+    await operations.start(store, name, ANA)
+    async with store.writing() as transaction:
+        begun = await replays.begin(transaction, "t", ANA, Plan(operation=name))
+        await transaction.execute(sa.text("UPDATE operation_items SET state = 'taken'"))
+        await transaction.execute(sa.update(table).values(state=State.ENDED.value, ended_at=1.0))  # by another station
+    assert isinstance(begun, Begun)
+    assert isinstance(await replays.publish(store, Sender((NOBODY,)), Topology(), begun, ANA), Unsent)
+    one = await operations.find(store, name)
+    assert one is not None
+    assert (one.state, one.ended_at) == (State.RUNNING, None)
+    assert (await progress.count(store, name))[Outcome.WAITING] == 1
+    assert (await newest(store, "t")).state is ItemState.HELD

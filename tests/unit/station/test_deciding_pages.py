@@ -20,7 +20,7 @@ from gateway.station.sender import Sender
 from gateway.station.store import Store
 from gateway.station.vitals import Vitals
 from tests.support.waiting import soon
-from tests.unit.station.selected import hold, newest
+from tests.unit.station.selected import hold, leave_in_doubt, newest
 
 NOBODY = "amqp://guest:guest@127.0.0.1:1/"
 Client = TestClient[Any, Any]
@@ -119,6 +119,27 @@ async def test_an_edit_shows_what_changes_and_what_the_door_says_before_it_is_se
     assert (await newest(store, "t")).state is ItemState.HELD
 
 
+async def test_what_cannot_be_seen_comes_back_from_the_form_as_it_was(store: Store, desk: Client) -> None:
+    text = "a family \U0001f468\u200d\U0001f469\u200d\U0001f467, co\u00adop, \u202eturned\u202c <b>&amp;</b>\n"
+    await hold(store, "t", body=text.encode(), content_type="text/plain; charset=utf-8")
+    async with desk.get("/items/t/edit") as answer:
+        found = re.search(r"<textarea name=\"text\"[^>]*>\n(.*?)</textarea>", await answer.text(), re.DOTALL)
+    assert found is not None
+    assert html.unescape(found[1]) == text
+    assert "<b>" not in found[1]
+    page = await _page(desk, "/items/t/edit")
+    assert "characters that cannot be seen here" in page
+    sent = {"generation": "0", "text": text.replace("\n", "\r\n")}
+    assert "nothing is different yet" in await _send(desk, "/items/t/edit", page, 400, do="look", **sent)
+    assert "\\u200d" in await _page(desk, "/items/t"), "where it is only shown, it is shown as an escape"
+
+
+@pytest.mark.parametrize("body", [b"a\x00b", b"a\rb"], ids=["NUL", "a lone CR"])
+async def test_what_no_browser_gives_back_is_not_edited_here(store: Store, desk: Client, body: bytes) -> None:
+    await hold(store, "t", body=body, content_type="text/plain; charset=utf-8")
+    assert "Its body cannot be read as a text that a browser gives back" in await _page(desk, "/items/t/edit")
+
+
 async def test_what_is_no_text_is_not_edited_here(store: Store, desk: Client) -> None:
     await hold(store, "t", body=b"\x00\x01", content_type="application/x-strange")
     assert "Its body cannot be read as a text" in await _page(desk, "/items/t/edit")
@@ -160,6 +181,28 @@ async def test_many_are_counted_first_then_started_once_by_the_number_that_was_s
     overview = await _page(desk, "/operations")
     assert "Discard 3 items" in overview
     assert "3 discarded" in overview
+
+
+async def test_what_was_sent_and_never_confirmed_is_found_and_resumed_with_a_word_about_what_that_does(
+    store: Store, desk: Client
+) -> None:
+    for ticket in ("held", "killed"):
+        await hold(store, ticket)
+    assert "never confirmed" not in await _page(desk, "/")
+    await leave_in_doubt(store, "killed")
+    assert "Of 1 replay nobody knows whether the broker has it." in await _page(desk, "/")
+    listed = await _page(desk, "/items?state=unconfirmed")
+    assert re.findall(r'name="ticket" value="(\w+)"', listed) == ["killed"]
+    dialog = await _page(desk, "/operations/new?state=unconfirmed&all=yes")
+    assert "Decide about 1 item<" in dialog
+    assert re.findall(r'name="act" value="(\w+)"', dialog) == ["resume"]
+    assert "lets one of them run" in dialog
+    both = await _page(desk, "/operations/new?all=yes")
+    assert re.findall(r'name="act" value="(\w+)"', both) == ["replay", "resume", "discard"]
+    draft = await _send(desk, "/operations", dialog, state="unconfirmed", act="resume")
+    assert "Resume 1 item" in draft
+    assert "It can be done with 1 of 1." in draft
+    assert "the fence lets one copy of each run" in draft
 
 
 async def test_ticked_ones_are_meant_by_name_and_those_that_cannot_be_done_say_why(store: Store, desk: Client) -> None:

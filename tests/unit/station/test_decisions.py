@@ -10,7 +10,7 @@ from gateway.contract.envelope import Admission
 from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Stamp
 from gateway.contract.topology import Lane
-from gateway.station import decisions, dossier, export, ledger, lineage, proofs, replays
+from gateway.station import decisions, dossier, doubts, export, ledger, lineage, proofs, replays
 from gateway.station.decided import Bar, Barred, Decision, DiscardCode, Done, Taken, Unknown
 from gateway.station.export import AuditFilter
 from gateway.station.holding import ItemState
@@ -162,7 +162,7 @@ async def test_a_replay_that_may_still_be_confirmed_is_not_resumed_yet(store: St
     assert isinstance(early, Barred)
     assert early.bar is Bar.STILL_SENDING
     async with store.writing() as transaction:
-        await transaction.execute(sa.update(sent).values(begun_at=sent.c.begun_at - replays.SETTLES))
+        await transaction.execute(sa.update(sent).values(begun_at=sent.c.begun_at - doubts.SETTLES))
         resumed = await replays.resume_in(transaction, "t", BEN)
     assert isinstance(begun, Begun)
     assert isinstance(resumed, Begun)

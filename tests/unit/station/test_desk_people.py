@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway import api_key
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, load
 from gateway.station import reviewer_keys
 from gateway.station.desk import routes
@@ -160,6 +161,35 @@ async def test_documents_take_the_key_as_bearer_and_say_so(desk: Client, people:
             assert answer.status == 200
         async with desk.get(path, headers={"Authorization": f"Bearer {api_key.new().text}"}) as answer:
             assert answer.status == 401
+
+
+async def test_a_fault_of_ours_is_a_page_to_people_a_document_to_programs_and_its_trace_in_the_log(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_request: web.Request) -> web.StreamResponse:
+        raise RuntimeError("a secret of the inside")
+
+    application = routes.application(load(StationSettings), store, Vitals())
+    for path in ("/wrong", "/v1/wrong"):
+        application.router.add_get(path, fail)
+    async with TestClient(TestServer(application)) as desk:
+        async with desk.get("/wrong") as answer:
+            page = await answer.text()
+            assert (answer.status, answer.content_type) == (500, "text/html")
+        assert "Whether a change was made is to be looked at." in page
+        async with desk.get("/v1/wrong") as answer:
+            assert (answer.status, answer.content_type) == (500, "application/problem+json")
+            told = await answer.json()
+        assert (told["type"], told["instance"]) == ("urn:lazaretto:problem:internal", "/v1/wrong")
+        assert "a secret" not in page + json.dumps(told)
+    assert "RuntimeError: a secret of the inside" in caplog.text
+
+
+async def test_what_is_no_form_is_refused_and_nothing_is_done(open_desk: Client) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    async with open_desk.post("/items/t/discard", data=b"no boundary anywhere", headers=headers) as answer:
+        assert answer.status == 400
+        assert "The form cannot be read, so nothing was done." in await answer.text()
 
 
 async def test_health_is_open_to_everybody(desk: Client) -> None:

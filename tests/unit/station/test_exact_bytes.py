@@ -1,10 +1,12 @@
 """What arrives is kept byte for byte in both stores, and sent again as it came, whatever it holds."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,12 +14,17 @@ from gateway.contract import envelope as envelopes
 from gateway.contract.envelope import Envelope
 from gateway.contract.ids import TicketId
 from gateway.contract.wire import Wire
+from gateway.settings import StationSettings, load
 from gateway.station import arrival as arrivals
-from gateway.station import holding
+from gateway.station import holding, replays
 from gateway.station.amqp import freeze, thaw
+from gateway.station.decided import Decision
+from gateway.station.desk import routes
+from gateway.station.replays import Begun, Plan
 from gateway.station.store import Store
 from gateway.station.successor import next_generation
 from gateway.station.tables.items import items
+from gateway.station.vitals import Vitals
 
 LARGE = 16 << 20
 EVERY_BYTE = bytes(range(256))
@@ -70,6 +77,30 @@ async def test_a_body_is_kept_and_sent_again_byte_for_byte(store: Store, body: b
     assert thaw(row.properties, row.body) == sent
     again = next_generation(row)
     assert (again.body, again.foreign, again.content_type) == (body, foreign, "text/plain; charset=utf-16")
+
+
+async def test_text_with_nul_has_its_pages_in_both_stores_and_is_sent_again_as_it_came(store: Store) -> None:
+    body, detail = b"before\x00after", "KeyError: 'a\x00b'"
+    item = Envelope(ticket=TicketId("t"), kind="k", body=body, content_type="text/plain", reason="rejected")
+    await _kept(store, envelopes.encode(replace(item, detail=detail, foreign={"x": "c\x00d"})))
+    application = routes.application(load(StationSettings, desk_user="ana"), store, Vitals())
+    told = ""
+    async with TestClient(TestServer(application)) as desk:
+        for path in ("/", "/items", "/items/t", "/items/t/review", "/v1/quarantine/t"):
+            async with desk.get(path) as answer:
+                told = await answer.text()
+                assert answer.status == 200, told
+                assert "\x00" not in told, path
+        assert "a\ufffdb" in told
+        async with desk.get("/items/t/0/body") as answer:
+            assert await answer.read() == body
+        async with desk.post("/v1/quarantine/t/discard", json={"reason": "a\x00b"}) as answer:
+            assert answer.status == 400, "a reason that no store keeps as it is said is refused"
+    async with store.writing() as transaction:
+        begun = await replays.begin(transaction, "t", Decision(by="ana", reason="fixed"), Plan())
+    assert isinstance(begun, Begun)
+    assert begun.wire is not None
+    assert (begun.wire.body, begun.wire.headers["x"]) == (body, "c\x00d")
 
 
 async def test_a_message_that_nobody_can_read_is_kept_byte_for_byte(store: Store) -> None:

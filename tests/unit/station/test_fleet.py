@@ -77,3 +77,24 @@ async def test_nodes_that_come_and_go_do_not_fill_the_store(store: Store, monkey
     found = await fleet.find(store)
     assert [state.node for state in found] == [f"host:{number}" for number in range(29, 19, -1)]
     assert max(len(state.subject.encode()) for state in found) <= 128
+
+
+async def _hear(store: Store, now: float, *events: Event) -> None:
+    async with store.writing() as transaction:
+        await fleet.post(transaction, events, now)
+
+
+async def test_a_node_that_has_been_silent_for_a_day_is_forgotten_with_all_that_it_said(store: Store) -> None:
+    words = [_said(1.0, EventName.NODE, node, lane="work", state="ready") for node in ("a", "b")]
+    told = [_said(1.0, node=node, dependency="crm", state="open") for node in ("a", "b", "older version")]
+    await _hear(store, 1000.0, *words, *told)
+    later = 1001.0 + fleet.FORGOTTEN_AFTER
+    await _hear(store, later, _said(2.0, EventName.NODE, "b", lane="work", state="ready"))
+    found = {(state.node, state.event) for state in await fleet.find(store)}
+    assert found == {("b", "node"), ("b", "breaker"), ("older version", "breaker")}
+
+
+async def test_a_node_has_a_word_for_each_lane_and_is_heard_on_the_station_s_own_clock(store: Store) -> None:
+    await _hear(store, 1000.0, *(_said(5.0, EventName.NODE, lane=lane, state="ready") for lane in ("work", "suspects")))
+    found = {(state.subject, state.at, state.heard_at) for state in await fleet.find(store)}
+    assert found == {("work", 5.0, 1000.0), ("suspects", 5.0, 1000.0)}

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from gateway.contract.history import RunRecord
 from gateway.contract.journal import Event, EventName
-from gateway.contract.outcomes import Stamp
-from gateway.station import ledger
+from gateway.contract.outcomes import Outcome, Stamp
+from gateway.station import deaths, ledger
 from gateway.station.dossier import Dossier, find
+from gateway.station.ledger import Brought
 from gateway.station.store import Store
 
 
@@ -73,3 +75,23 @@ async def test_a_charge_stays_whatever_becomes_of_later_starts(store: Store) -> 
     released = _report(EventName.RELEASED, attempt=2, outcome="released", verdict="release")
     for order in itertools.permutations([failed, started, released]):
         assert (await _told(store, order)).attempts == 1
+
+
+async def test_a_death_that_the_item_and_its_node_name_differently_is_one_and_an_uncharged_start_another(
+    store: Store,
+) -> None:
+    ticket = next(_tickets)
+    record = RunRecord(attempt=1, outcome=Outcome.LOST, node="n", worker=7, started=1.0, seconds=0.5)
+    brought = Brought(ticket=ticket, kind="k", runs={Stamp(generation=0, attempt=1, interruptions=0): record})
+    ended = _report(EventName.FINISHED, interruptions=2, outcome="crashed", verdict="retry")
+    released = _report(EventName.RELEASED, interruptions=1, outcome="released", verdict="release")
+    async with store.writing() as transaction:
+        await ledger.post_history(transaction, [brought], 1.0)
+        await ledger.post(
+            transaction, [Event(ticket=ticket, kind="k", node="n", **report) for report in (ended, released)]
+        )
+    found = await find(store, ticket)
+    assert found is not None
+    assert sorted(run.outcome for run in found.runs) == ["crashed", "released"]
+    losses = await deaths.recent(store, 2.0)
+    assert (losses.deaths, losses.killers) == (1, [])

@@ -9,16 +9,23 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import make_url
 
-from gateway.station import migrations, revisions, tables
+from gateway.station import announcing, escalations, migrations, owed, revisions, tables, tallying
+from gateway.station.arrival import MAX_DETAIL
+from gateway.station.channels import Notice
+from gateway.station.escalation_state import EscalationState
+from gateway.station.escalations import ESCALATION
+from gateway.station.holding import AlertEvent
 from gateway.station.revisions import StoreVersion
 from gateway.station.store import Store
-from gateway.station.tables.items import spooled
+from gateway.station.tables.items import items, spooled
 from tests.support.program import ROOT
+from tests.unit.station.items import discard, take_in
 
 _LEGACY = Path(__file__).parent / "schema_6"
 _ADDED = {
@@ -162,6 +169,63 @@ async def test_a_store_that_cannot_be_carried_over_is_left_as_it_is(store_url: s
     await store.close()
 
 
+async def test_what_people_outside_were_told_of_before_it_was_on_record_is_told_on(store_url: str) -> None:
+    store = Store.at(store_url)
+    async with store.altering() as transaction:
+        await transaction.run_sync(lambda connection: command.upgrade(migrations.config(connection), "0008"))
+    await take_in(store, [ESCALATION], "open", "over", "again")
+    for ticket in ("over", "again"):
+        await discard(store, ticket)
+    async with store.writing() as transaction:
+        for statement in (
+            "UPDATE alerts SET sent_at = 5, text = 'told'",
+            "UPDATE escalations SET sent_at = 5, acknowledged_at = 6, acknowledged_by = 'ana'",
+            "UPDATE items SET state = 'held', decided_at = NULL WHERE ticket = 'again'",
+        ):
+            await transaction.exec_driver_sql(statement)
+    await store.migrate()
+    states = {ticket: (await escalations.find(store, ticket))[0].state for ticket in ("open", "over", "again")}
+    assert states == {
+        "open": EscalationState.ACKNOWLEDGED,
+        "over": EscalationState.CLOSED,
+        "again": EscalationState.OWED,
+    }
+    due = await owed.due(store, ESCALATION, 9)
+    assert [(one.about, one.event) for one in due] == [("again", AlertEvent.QUARANTINED)]
+    (notice,) = await announcing.worded(store, due, ESCALATION, "http://desk")
+    assert isinstance(notice, Notice)
+    assert "open again" in notice.text
+    await store.close()
+
+
+async def test_counters_go_on_from_what_was_counted_before_they_were_kept(store_url: str) -> None:
+    store = Store.at(store_url)
+    async with store.altering() as transaction:
+        await transaction.run_sync(lambda connection: command.upgrade(migrations.config(connection), "0010"))
+    await take_in(store, ["log"], "told-twice", "owed")
+    async with store.writing() as transaction:
+        for statement in (
+            "DELETE FROM tallies",
+            "INSERT INTO tallies (figure, label, number) VALUES ('alerts_sent', 'log', 7)",
+            "UPDATE alerts SET sent_at = 5, tries = 3, retold = 1 WHERE ticket = 'told-twice'",
+            f"UPDATE items SET detail = '{'ß' * 2000}' WHERE ticket = 'owed'",
+        ):
+            await transaction.exec_driver_sql(statement)
+    await store.migrate()
+    async with store.reading() as transaction:
+        kept = await tallying.read(transaction)
+        details = (
+            await transaction.execute(sa.select(items.c.ticket, items.c.kind, items.c.reason, items.c.detail))
+        ).all()
+    assert kept[tallying.SENT] == {"log": 7 + 2}
+    assert kept[tallying.FAILED] == {"log": 1}
+    assert kept[tallying.QUARANTINED] == {tallying.label(details[0].kind, details[0].reason): 2}
+    (cut,) = [row.detail for row in details if row.ticket == "owed"]
+    assert cut.startswith("ß" * 200)
+    assert len(cut.encode()) <= MAX_DETAIL
+    await store.close()
+
+
 async def test_a_store_of_a_later_revision_is_refused_with_advice(store_url: str) -> None:
     await _say(store_url, "9000")
     with pytest.raises(StoreVersion, match=r"revision 9000.*restore the backup"):
@@ -171,7 +235,7 @@ async def test_a_store_of_a_later_revision_is_refused_with_advice(store_url: str
 def test_programs_that_start_at_once_migrate_once(store_url: str) -> None:
     asyncio.run(_lay_out_as(store_url, 2))
     programs = [_station(store_url, "migrate", "--json") for _ in range(3)]
-    said = [(*program.communicate(timeout=60), program.returncode) for program in programs]
+    said = [(*program.communicate(timeout=180), program.returncode) for program in programs]
     assert [code for _, _, code in said] == [0, 0, 0], said
     assert sum("store.migrated" in errors for _, errors, _ in said) == 1, said
 
@@ -182,14 +246,14 @@ def test_what_would_be_migrated_is_told_and_what_cannot_be_is_an_exit_code(tmp_p
     told = []
     for words in (["migrate", "--check"], ["migrate"], ["migrate", "--check"]):
         program = _station(url, *words)
-        told.append((program.communicate(timeout=60)[0], program.returncode))
+        told.append((program.communicate(timeout=180)[0], program.returncode))
     assert [code for _, code in told] == [1, 0, 0]
     assert "has schema 4" in told[0][0]
     assert f"now has revision {revisions.HEAD}" in told[1][0]
     assert "this program's" in told[2][0]
     asyncio.run(_say(url, "9000"))
     refused = _station(url, "list")
-    assert "revision 9000" in refused.communicate(timeout=60)[1]
+    assert "revision 9000" in refused.communicate(timeout=180)[1]
     assert refused.returncode == 2
 
 
@@ -235,7 +299,7 @@ def _with_another(folder: Path, *, recreate: str, then: str) -> Path:
 
 def _migrate(url: str, scripts: Path) -> int:
     command = [sys.executable, "-c", _KILLED_HALFWAY, url, str(scripts)]
-    return subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, timeout=180, check=False).returncode
 
 
 def test_a_program_that_is_killed_in_a_migration_leaves_the_store_as_it_was(store_url: str, tmp_path: Path) -> None:

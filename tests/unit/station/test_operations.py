@@ -5,30 +5,28 @@ What a broker takes is shown by tests/integration/station/test_bulk.py.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from gateway.contract.topology import Lane, Topology
+from gateway.contract.topology import Lane
 from gateway.station import candidates, decisions, operations, progress
 from gateway.station.candidates import TooMany
 from gateway.station.decided import Decision, DiscardCode
-from gateway.station.executor import DRAFT_LIFETIME, Executor
+from gateway.station.executor import DRAFT_LIFETIME
 from gateway.station.holding import ItemState
 from gateway.station.operations import Candidate, Kind, NotNow, Operation, Request, State, TokenTaken
 from gateway.station.progress import Outcome
 from gateway.station.selection import Filter
-from gateway.station.sender import Sender
 from gateway.station.store import Store
 from gateway.station.tables.operations import operations as table
 from tests.support.waiting import soon
+from tests.unit.station.executing import executing, until
 from tests.unit.station.selected import hold, newest
 
 ANA, BEN = Decision(by="ana", reason="fixed"), Decision(by="ben", reason="enough")
-NOBODY = "amqp://guest:guest@127.0.0.1:1/"
 
 
 @pytest.fixture
@@ -44,32 +42,6 @@ async def _draft(store: Store, act: Kind = Kind.DISCARD, chosen: Filter | None =
     made = await operations.draft(store, request, await candidates.find(store, act, wanted, limit=1))
     assert not isinstance(made, TokenTaken)
     return made[0]
-
-
-@asynccontextmanager
-async def _executing(store: Store, *, lease: float = 30.0) -> AsyncIterator[Executor]:
-    stop, sender = asyncio.Event(), Sender((NOBODY,))
-    executor = Executor(store=store, sender=sender, topology=Topology(), replay_limit=0, lease=lease)
-    running = asyncio.create_task(executor.run(stop))
-    try:
-        yield executor
-        assert not running.done()
-    finally:
-        stop.set()
-        await running
-        await sender.close()
-
-
-async def _until(store: Store, name: str, state: State, *, note: str | None = None) -> Operation:
-    async def reached() -> Operation | None:
-        one = await operations.find(store, name)
-        assert one is not None
-        fits = one.state is state and (note is None or note in (one.note or ""))
-        return one if fits else None
-
-    found = await soon(reached, within=30, saying=f"operation {name} is {state} ({note})")
-    assert found is not None
-    return found
 
 
 async def _counts(store: Store, name: str) -> dict[Outcome, int]:
@@ -90,7 +62,7 @@ async def test_a_draft_counts_says_why_not_and_changes_nothing(store: Store) -> 
     one = await _draft(store, chosen=chosen)
     assert (one.state, one.total, one.created_by) == (State.DRAFT, 4, "ana")
     assert await _counts(store, one.id) == {Outcome.WAITING: 2, Outcome.SKIPPED: 2}
-    async with _executing(store):
+    async with executing(store):
         await asyncio.sleep(0)
     assert (await newest(store, "held")).state is ItemState.HELD
 
@@ -115,8 +87,8 @@ async def test_a_selection_is_frozen_whatever_arrives_afterwards(store: Store) -
     one = await _draft(store, code=DiscardCode.OUT_OF_DATE)
     await hold(store, "t2")
     await operations.start(store, one.id, ANA)
-    async with _executing(store):
-        await _until(store, one.id, State.ENDED)
+    async with executing(store):
+        await until(store, one.id, State.ENDED)
     first, second = await newest(store, "t1"), await newest(store, "t2")
     assert (first.state, first.decision_code, first.decided_by) == (ItemState.DISCARDED, "out_of_date", "ana")
     assert second.state is ItemState.HELD
@@ -166,8 +138,8 @@ async def test_what_was_decided_meanwhile_is_skipped_with_who_decided(store: Sto
     one = await _draft(store)
     await decisions.discard(store, "b", BEN)
     await operations.start(store, one.id, ANA)
-    async with _executing(store):
-        await _until(store, one.id, State.ENDED)
+    async with executing(store):
+        await until(store, one.id, State.ENDED)
     lines = await progress.lines(store, one.id)
     assert [(line.ticket, line.outcome) for line in lines] == [("a", Outcome.DISCARDED), ("b", Outcome.SKIPPED)]
     assert "already discarded by ben" in (lines[1].why or "")
@@ -179,8 +151,8 @@ async def test_a_broker_that_is_away_pauses_an_operation_says_so_and_leaves_the_
         await hold(store, ticket)
     one = await _draft(store, Kind.REPLAY)
     await operations.start(store, one.id, ANA)
-    async with _executing(store):
-        await _until(store, one.id, State.RUNNING, note="paused, the broker takes nothing: no connection")
+    async with executing(store):
+        await until(store, one.id, State.RUNNING, note="paused, the broker takes nothing: no connection")
     assert [(await newest(store, ticket)).state for ticket in ("a", "b")] == [ItemState.HELD] * 2
     assert await _counts(store, one.id) == {Outcome.WAITING: 2}
 
@@ -192,7 +164,7 @@ async def test_a_stopped_operation_gives_no_further_item_its_turn_and_goes_on_wh
         await hold(store, f"t{number}", at=float(number))
     one = await _draft(store, pace=1.0)
     await operations.start(store, one.id, ANA)
-    async with _executing(store):
+    async with executing(store):
 
         async def begun() -> bool:
             return (await progress.count(store, one.id))[Outcome.DISCARDED] > 0
@@ -207,7 +179,7 @@ async def test_a_stopped_operation_gives_no_further_item_its_turn_and_goes_on_wh
         assert await _counts(store, one.id) == at_stop
         assert at_stop[Outcome.WAITING] > 0
         await operations.proceed(store, one.id, ANA)
-        await _until(store, one.id, State.ENDED)
+        await until(store, one.id, State.ENDED)
     assert await _counts(store, one.id) == {Outcome.DISCARDED: 6}
 
 
@@ -219,8 +191,8 @@ async def test_two_stations_give_each_item_one_turn_and_one_takes_over_what_the_
         held = {"holder": "a station that is dead", "held_until": 1.0}
         await transaction.execute(sa.update(table).values(**held))
     await operations.start(store, one.id, ANA)
-    async with _executing(store), _executing(store):
-        await _until(store, one.id, State.ENDED)
+    async with executing(store), executing(store):
+        await until(store, one.id, State.ENDED)
     assert await _counts(store, one.id) == {Outcome.DISCARDED: 40}
     lines = await progress.lines(store, one.id)
     assert {line.why for line in lines} == {None}, "nobody found an item taken"
@@ -232,7 +204,7 @@ async def test_drafts_that_nobody_starts_are_forgotten_and_nothing_else_is(store
     async with store.writing() as transaction:
         long_ago = table.c.created_at - DRAFT_LIFETIME - 1
         await transaction.execute(sa.update(table).where(table.c.id == old.id).values(created_at=long_ago))
-    async with _executing(store):
+    async with executing(store):
 
         async def forgotten() -> bool:
             return await operations.find(store, old.id) is None

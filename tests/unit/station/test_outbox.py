@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gateway.station import figures
+from gateway.station import figures, tallying
 from gateway.station.channels import Manner
 from gateway.station.dossier import Alert, count_items, find
 from gateway.station.holding import AlertEvent, ItemState
@@ -130,6 +130,31 @@ async def test_a_message_of_many_that_failed_is_sent_again_with_all_of_them(stor
     assert alert.tries == 2
 
 
+async def test_what_may_be_sent_at_once_is_sent_in_order_and_a_failure_in_its_midst_is_that_alerts_alone(
+    store: Store,
+) -> None:
+    names = [f"{number:03}" for number in range(150)]
+    channel = Heard("channel", refuses=lambda notice: notice.fields["ticket"] == "070", at_once=64)
+    await take_in(store, ["channel"], *names)
+    async with sending(store, channel):
+        await soon(lambda: len(channel.notices) == 149, 60)
+    assert channel.tickets == [name for name in names if name != "070"]
+    assert await _none_is_owed(store, "149")
+    (failed,) = await _alerts(store, "070")
+    assert failed.tries
+    assert (failed.sent_at, failed.last_error) == (None, "no")
+
+
+async def test_where_nobody_takes_the_first_one_no_other_is_tried(store: Store) -> None:
+    channel = Heard("channel", refuses=lambda _: True, at_once=64)
+    await take_in(store, ["channel"], "1", "2", "3")
+    channel.open.clear()
+    async with sending(store, channel):
+        await soon(lambda: channel.asked, 60)
+        assert channel.asked == 1
+    assert [(await _alerts(store, ticket))[0].tries for ticket in ("1", "2", "3")] == [1, 0, 0]
+
+
 async def test_that_an_item_is_decided_is_never_told_before_the_item(store: Store) -> None:
     refusing = [True]
     channel = Heard("channel", refuses=lambda notice: refusing[0] and notice.event is AlertEvent.QUARANTINED)
@@ -156,8 +181,43 @@ async def test_a_decision_after_a_restored_one_is_told_and_no_counter_falls(stor
         await soon(lambda: len(channel.notices) == 3, 20)
         await soon(lambda: _none_is_owed(store, "1"), 20)
     counted = await figures.count(store)
-    assert [tuple(row) for row in counted.sent] == [("channel", 3)]
-    assert [tuple(row) for row in counted.failed] == [("channel", 0)]
+    assert counted.kept[tallying.SENT] == {"channel": 3}
+    assert tallying.FAILED not in counted.kept
+
+
+async def test_a_message_of_many_tells_no_end_of_what_waits_again(store: Store) -> None:
+    people = Heard("people", manner=Manner.FEW)
+    await take_in(store, ["people"], "restored", "decided")
+    async with sending(store, people):
+        await soon(lambda: len(people.notices) == 2, 20)
+    await discard(store, "restored")
+    await discard(store, "decided")
+    async with store.writing() as transaction:
+        held = {"state": "held", "decided_at": None, "decided_by": None}
+        await transaction.execute(sa.update(items).filter_by(ticket="restored").values(**held))
+    async with sending(store, people, rate=Rate(most=0, span=1.0)):
+        await soon(lambda: len(people.notices) == 3, 20)
+        await soon(lambda: _none_is_owed(store, "restored"), 20)
+        assert (people.notices[2].fields["told"], "restored" in people.notices[2].text) == (1, False)
+        await discard(store, "restored")
+        await soon(lambda: len(people.notices) == 4, 20)
+    assert "1 ticket is out of quarantine: 1 support.ticket (rejected): restored" in people.notices[3].text
+
+
+async def test_a_message_of_many_tells_no_end_before_the_item(store: Store) -> None:
+    people = Heard("people", manner=Manner.FEW)
+    await take_in(store, ["people"], "1", "2")
+    await discard(store, "1")
+    await _change(store, "2", due_at=0.0)
+    async with store.writing() as transaction:  # its first try has failed, and is put off
+        later = sa.update(alerts).filter_by(ticket="1", event="item.quarantined").values(due_at=9e9)
+        await transaction.execute(later)
+    async with sending(store, people, rate=Rate(most=0, span=1.0)):
+        await soon(lambda: people.notices, 20)
+        assert people.notices[0].fields["told"] == 1
+        await _change(store, "1", due_at=0.0)
+        await soon(lambda: len(people.notices) == 3, 30)
+    assert [notice.event for notice in people.notices[1:]] == [AlertEvent.QUARANTINED, AlertEvent.RESOLVED]
 
 
 async def test_a_mirror_is_told_of_many_in_one_request_and_one_that_is_refused_costs_the_others_nothing(

@@ -32,7 +32,7 @@ async def _handed_over(store: Store) -> None:
 async def _fail(store: Store, channel: str, error: str) -> None:
     ids = {alerts.name: [one.row.id for one in await owed.due(store, channel, 2)]}
     async with store.writing() as transaction:
-        await owed.mark(transaction, ids, {"last_error": error})
+        await owed.mark(transaction, channel, ids, {"last_error": error})
 
 
 async def _sections(store: Store, *paths: str) -> list[str]:

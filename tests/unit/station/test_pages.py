@@ -141,14 +141,18 @@ async def test_readiness_is_what_was_found_last_and_no_probe_waits_for_the_store
 
 
 async def test_what_nodes_say_of_themselves_is_shown_as_text(store: Store, desk: TestClient[Any, Any]) -> None:
-    assert "No node has reported" in await _page(desk, "/fleet")
+    assert "No node has said anything" in await _page(desk, "/fleet")
     hostile = "<script>alert(1)</script>\u202e"
     data = {"dependency": hostile, "state": "open", "why": hostile}
     event = Event(event=EventName.BREAKER, at=1.0, ticket="", kind="", node=f"n {hostile}", data=data)
     async with store.writing() as transaction:
         await ledger.post(transaction, [event])
+    word = {"lane": "work", "state": hostile, "build": hostile, "obstacles": [hostile], "every": hostile}
+    of_itself = Event(event=EventName.NODE, at=1.0, ticket="", kind="", node=f"m {hostile}", data=word)
+    async with store.writing() as transaction:
+        await ledger.post(transaction, [of_itself])
     page = await _page(desk, "/fleet")
-    assert page.count("&lt;script&gt;alert(1)") == 3
+    assert page.count("&lt;script&gt;alert(1)") == 7
     assert "<script>" not in page
     assert "\u202e" not in page
     async with desk.get("/api/fleet") as answer:
@@ -164,7 +168,7 @@ async def test_what_nodes_say_of_themselves_is_shown_as_text(store: Store, desk:
 
 async def test_the_first_page_begins_with_what_needs_a_person(store: Store, desk: TestClient[Any, Any]) -> None:
     calm = await _page(desk, "/")
-    assert calm.count('class="figure good"') == 5
+    assert calm.count('class="figure good"') == 6
     assert "Nothing is in quarantine." in calm
     now = time.time()
     await past.fill(store, now, items=30)
@@ -179,6 +183,7 @@ async def test_the_first_page_begins_with_what_needs_a_person(store: Store, desk
         ("good", "0", "past their deadline"),
         ("bad", "1", "storm guard tripped"),
         ("bad", "1", "dependency down"),
+        ("bad", "1", "node silent"),
     ]
     assert re.search(r'aria-label="Quarantined: 30 items, ', page)
 

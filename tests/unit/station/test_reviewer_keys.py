@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import api_key
-from gateway.key_ring import BadKeyFile
+from gateway.key_lines import BadKeyFile
 from gateway.station import reviewer_keys
 from gateway.station.__main__ import main
 from gateway.station.identity import Identity, Role, Via
@@ -36,9 +36,9 @@ def test_a_line_that_was_written_reads_the_same(name: str, role: Role) -> None:
         ({"role": "owner"}, "role: write one of reader, reviewer, admin"),
         ({"name": "  "}, "name: write a name"),
         ({"name": "a\nb"}, "name: write a name"),
-        ({"name": None}, "name: must be there"),
-        ({"sha256": "lz_"}, "sha256: must match"),
-        ({"id": "short"}, "id: must match"),
+        ({"name": None}, "name: write a name"),
+        ({"sha256": "lz_"}, "sha256: must be there and match"),
+        ({"id": "short"}, "id: must be there and match"),
         ({"expires": "soon"}, "expires: write a date"),
         ({"client": "acme"}, "a key has nothing but"),
     ],

@@ -9,10 +9,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.station import revisions, storable
 from gateway.station.store import Store
 from gateway.station.tables.items import spooled
+
+_SPOOLED = {"path": "p", "at": 1.0, "source": "q", "error": "e"}
 
 
 def _url(folder: Path) -> str:
@@ -89,6 +92,55 @@ async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
         await fail_halfway()
     async with store.reading() as transaction:
         assert (await transaction.scalars(sa.select(spooled.c.path))).all() == []
+    await store.close()
+
+
+async def test_a_transaction_that_reads_sees_one_moment(store_url: str) -> None:
+    store = await Store.open(store_url)
+    number = sa.select(sa.func.count()).select_from(spooled)
+    async with store.reading() as transaction:
+        assert await transaction.scalar(number) == 0
+        async with store.writing() as other:
+            await other.execute(sa.insert(spooled), [_SPOOLED])
+        assert await transaction.scalar(number) == 0
+    async with store.reading() as transaction:
+        assert await transaction.scalar(number) == 1
+    await store.close()
+
+
+async def test_what_is_written_is_done_again_as_a_whole_where_two_waited_for_each_other(store_url: str) -> None:
+    store = await Store.open(store_url)
+    names = ("a", "b")
+    async with store.writing() as transaction:
+        await transaction.execute(sa.insert(spooled), [{**_SPOOLED, "path": name} for name in names])
+    has_first, done = asyncio.Event(), []
+
+    async def touch(transaction: AsyncConnection, name: str) -> None:
+        await transaction.execute(sa.update(spooled).filter_by(path=name).values(at=spooled.c.at + 1))
+
+    async def in_order(transaction: AsyncConnection) -> str:
+        if store.dialect == "postgresql":  # whoever has waited so long looks for the knot, and gives way
+            await transaction.execute(sa.text("SET LOCAL deadlock_timeout = '3s'"))
+        for name in names:
+            await touch(transaction, name)
+            done.append(name)
+            has_first.set()
+        return "done"
+
+    async with store.writing() as other:
+        if store.dialect == "postgresql":
+            await other.execute(sa.text("SET LOCAL deadlock_timeout = '60s'"))
+        await touch(other, "b")
+        writing = asyncio.create_task(store.write(in_order))
+        if store.dialect == "postgresql":
+            await has_first.wait()
+            await touch(other, "a")
+    assert await writing == "done"
+    assert done == (["a", "a", "b"] if store.dialect == "postgresql" else ["a", "b"])
+    others = {"a", "b"} if store.dialect == "postgresql" else {"b"}
+    async with store.reading() as transaction:
+        rows = (await transaction.execute(sa.select(spooled.c.path, spooled.c.at))).all()
+    assert {row.path: row.at for row in rows} == {name: 2.0 + (name in others) for name in names}
     await store.close()
 
 

@@ -17,6 +17,8 @@ from gateway.station.store import Store
 from gateway.station.sweeper import BATCH, COUNTED_BY_THE_MINUTE, Sweeper, rules
 from gateway.station.tables.alerts import notices
 from gateway.station.tables.callbacks import callbacks
+from gateway.station.tables.items import items
+from gateway.station.tables.operations import operation_items, operations
 from gateway.station.tables.refusals import passes, refusal_counts, refusal_facts, refusals
 from gateway.station.tables.tickets import runs, tickets
 
@@ -42,8 +44,9 @@ async def _left(store: Store, column: sa.Column[Any]) -> set[Any]:
         return set((await transaction.scalars(sa.select(column))).all())
 
 
-async def _sweep(store: Store, *, tickets: float = KEEP, refusals: float = KEEP) -> int:
-    sweeper = Sweeper(store=store, rules=rules(tickets=tickets, refusals=refusals), clock=lambda: NOW)
+async def _sweep(store: Store, *, tickets: float = KEEP, refusals: float = KEEP, operations: float = KEEP) -> int:
+    kept = rules(tickets=tickets, refusals=refusals, operations=operations)
+    sweeper = Sweeper(store=store, rules=kept, clock=lambda: NOW)
     return await sweeper.sweep(asyncio.Event())
 
 
@@ -171,3 +174,55 @@ async def test_as_many_as_there_are_go_in_one_sweep_and_none_where_all_are_kept(
     assert len(await _left(store, tickets.c.ticket)) == many
     assert await _sweep(store) == many
     assert await _left(store, tickets.c.ticket) == set()
+
+
+def _operation(name: str, state: str, ended: float | None) -> dict[str, Any]:
+    words = {"act": "replay", "lane": "work", "request": "{}", "created_by": "ana"}
+    return {
+        "id": name,
+        "state": state,
+        "ended_at": ended,
+        "pace": 1.0,
+        "canary": 0,
+        "total": 1,
+        "created_at": 1.0,
+        **words,
+    }
+
+
+def _turns(name: str, *tickets: str) -> list[dict[str, Any]]:
+    return [
+        {"operation": name, "position": position, "ticket": ticket, "generation": 0, "state": "taken"}
+        for position, ticket in enumerate(tickets)
+    ]
+
+
+async def test_operations_go_when_they_are_over_and_none_that_somebody_has_to_look_at(store: Store) -> None:
+    for ticket in ("held", "doubtful"):
+        await _hold(store, ticket)
+    async with store.writing() as transaction:
+        await transaction.execute(sa.update(items).filter_by(ticket="doubtful").values(state="replaying"))
+    await _insert(
+        store,
+        operations,
+        _operation("large", "ended", OLD),
+        _operation("stopped", "stopped", OLD),
+        _operation("young", "ended", YOUNG),
+        _operation("in doubt", "ended", OLD),
+        _operation("halted", "halted", None),
+        _operation("running", "running", None),
+    )
+    many = [f"t{number}" for number in range(2 * BATCH + 1)]
+    lines = [
+        *_turns("large", *many),
+        *_turns("stopped", "held"),
+        *_turns("young", "t"),
+        *_turns("in doubt", "doubtful"),
+    ]
+    await _insert(store, operation_items, *lines, *_turns("halted", "t"), *_turns("running", "t"))
+    await _sweep(store, operations=0)
+    assert len(await _left(store, operations.c.id)) == 6
+    await _sweep(store)
+    kept = {"young", "in doubt", "halted", "running"}
+    assert await _left(store, operations.c.id) == kept
+    assert await _left(store, operation_items.c.operation) == kept

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.admission import Admitted, AttachmentFacts, Facts, Limits, Mode, Refused, Rule, TokenCount, decide
 from gateway.contract.rules import SOFT
-from gateway.errors import violation_document
+from gateway.problem_document import violation_document
 from gateway.refusals import Refusal, facts_document
 from gateway.station.what_if import Fate, Judgement, Supposition, judge, suppose
 

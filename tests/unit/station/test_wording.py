@@ -63,7 +63,7 @@ def _item(detail: str | None = None) -> Item:
 
 def test_an_alert_names_ticket_kind_attempts_reason_last_evidence_and_link() -> None:
     run = _run(evidence={"signal": 9, "peak_rss": 512 << 20, "progress": "prompt half built"})
-    assert wording.quarantined(_item(), [run], "http://desk/items/9417") == (
+    assert wording.quarantined(_item(), run, "http://desk/items/9417") == (
         "Ticket 9417 (support.ticket) is in quarantine after 3 attempts: crashes_exhausted."
         " Last run: memory, its worker went over its ceiling, signal 9 (SIGKILL), peak memory 512 MiB, after 2.2 s,"
         " on n-1, last words: 'prompt half built'. http://desk/items/9417"
@@ -71,7 +71,7 @@ def test_an_alert_names_ticket_kind_attempts_reason_last_evidence_and_link() -> 
 
 
 def test_an_item_that_never_ran_says_so() -> None:
-    assert "It was never started." in wording.quarantined(_item(), [], "link")
+    assert "It was never started." in wording.quarantined(_item(), None, "link")
 
 
 def test_a_reported_failure_is_quoted_with_its_type() -> None:
@@ -88,7 +88,7 @@ def test_a_run_that_ends_a_suspicion_says_so() -> None:
 
 def test_what_the_node_said_of_the_end_is_quoted_once() -> None:
     said = "used 512 MiB where 400 MiB is the limit; killed"
-    text = wording.quarantined(_item(said), [_run(evidence={"detail": said, "signal": 9})], "link")
+    text = wording.quarantined(_item(said), _run(evidence={"detail": said, "signal": 9}), "link")
     assert f"Last run: memory, {said}, after 2.2 s, on n-1." in text
     assert text.count(said) == 1
 
@@ -98,7 +98,7 @@ def test_any_evidence_becomes_one_bounded_printable_line(
     evidence: dict[str, Any], outcome: Outcome, detail: str | None
 ) -> None:
     run = _run(outcome, parsed(document(evidence)))
-    said = wording.quarantined(_item(detail), [run], "link")
+    said = wording.quarantined(_item(detail), run, "link")
     assert said.isprintable()
     assert len(said) < 8000
 
