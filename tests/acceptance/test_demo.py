@@ -81,7 +81,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_running(programs: Programs, tmp_pat
     demo.signal(signal.SIGINT)
     assert demo.wait(60) == 130
     assert demo.log.splitlines()[-1] == NOTHING_LEFT
-    eventually(lambda: not demo.family(), 5)
+    eventually(lambda: not demo.family())
     assert list(tmp_path.glob("lazaretto-demo-*")) == []
     assert re.search(r"the desk is at http://127\.0\.0\.1:\d+/ until", demo.log)
 

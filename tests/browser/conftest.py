@@ -31,7 +31,7 @@ from tests.unit.station.selected import leave_in_doubt
 Result = TypeVar("Result")
 
 PICTURES = ROOT / "artefacts" / "desk"
-_PATIENCE = 20_000
+_PATIENCE = 60_000
 """Milliseconds."""
 expect.set_options(timeout=_PATIENCE)
 _ARGUMENTS = (

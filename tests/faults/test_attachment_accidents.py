@@ -64,7 +64,7 @@ def test_an_attachment_in_an_object_store_is_read_in_both_lanes_shown_and_replay
     _submit(house, "reject", "held")
     house.until("held", "quarantined", 60.0)
     assert house.reason("held") == "rejected"
-    shown = eventually(lambda: house.show("held")["attachments"], 20.0, saying="its attachments are listed")
+    shown = eventually(lambda: house.show("held")["attachments"], saying="its attachments are listed")
     assert [(one["name"], one["bytes"]) for one in shown] == [
         ("log.txt", len(TEXT.encode())),
         ("raw.bin", len(CONTENT)),

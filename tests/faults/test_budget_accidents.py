@@ -30,7 +30,7 @@ def detail(house: House, ticket: str) -> str:
         runs = house.show(ticket)["runs"]
         return runs and runs[-1]["evidence"].get("detail")
 
-    return str(eventually(told, 20.0, saying=f"the last run of {ticket} is told of"))
+    return str(eventually(told, saying=f"the last run of {ticket} is told of"))
 
 
 def test_what_a_killed_node_had_paid_is_not_forgotten_and_the_item_is_overspent(house: House) -> None:

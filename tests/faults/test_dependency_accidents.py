@@ -54,7 +54,7 @@ def opened(house: House, text: str = "0") -> tuple[Program, list[str]]:
     """Start everything, with one worker, and let three different items open the breaker."""
     _, _, work, _ = house.open(workers=1)
     items = [house.accepted("needy", f"first-{name}", text) for name in "abc"]
-    work.wait_for_log("breaker.open", 30.0)
+    work.wait_for_log("breaker.open")
     return work, items
 
 
@@ -77,7 +77,7 @@ def test_what_needs_a_dependency_that_is_down_is_not_started_but_for_one_probe_a
     assert "breaker.half_open" not in work.log
     assert breakers(work)[PROVIDER]["state"] == "open"
     assert levels(work) == {PROVIDER: 2}
-    eventually(lambda: desk_state(house) == "open", 20.0)
+    eventually(lambda: desk_state(house) == "open")
     items += [house.accepted("needy", f"later-{number}", "0") for number in range(12)]
 
     work.wait_for_log("breaker.open", 60.0, count=3)
@@ -91,7 +91,7 @@ def test_what_needs_a_dependency_that_is_down_is_not_started_but_for_one_probe_a
     assert {start.attempt for start in house.starts()} == {1}
     assert Counter(house.starts(item)[-1].ticket for item in items) == Counter(items)
     assert levels(work) == {PROVIDER: 0}
-    eventually(lambda: desk_state(house) == "closed", 20.0)
+    eventually(lambda: desk_state(house) == "closed")
     outcomes = [outcome for item in items for outcome in house.runs(item)]
     assert set(outcomes) == {"dependency", "succeeded"}
 

@@ -20,7 +20,7 @@ def test_killed_supervisor_takes_its_workers_along_within_five_seconds(house: Ho
     children = node.children()
     assert len(children) >= 4
     node.kill9()
-    eventually(lambda: not node.family(), 5.0)
+    eventually(lambda: not node.family())
     house.open_gate("wait")
     house.node(workers=3), house.node("suspects")
     assert house.balance(tickets) == Counter(done=3)

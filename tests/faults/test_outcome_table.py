@@ -76,7 +76,7 @@ def stranger(body: bytes, **headers: object) -> Callable[[Fleet, str], None]:
 def while_it_runs(accident: Callable[[Fleet], None]) -> Callable[[Fleet, str], None]:
     def happen(fleet: Fleet, ticket: str) -> None:
         fleet.house.accepted(f"wait.{ticket}", ticket)
-        eventually(lambda: fleet.house.starts(ticket), 20.0)
+        eventually(lambda: fleet.house.starts(ticket))
         accident(fleet)
         fleet.house.open_gate(f"wait.{ticket}")
 
@@ -140,7 +140,7 @@ def test_outcome_is_charged_and_answered_as_the_table_says(fleet: Fleet, outcome
     name = eventually(lambda: _adopted(fleet.house, ticket), 30.0) if outcome is Outcome.INADMISSIBLE else ticket
     fleet.house.until(name, row.state, 60.0)
     # The journal may come after the item itself, whose own history knows no lanes.
-    eventually(lambda: all(run["lane"] for run in fleet.house.show(name)["runs"]), 20.0)
+    eventually(lambda: all(run["lane"] for run in fleet.house.show(name)["runs"]))
     found = fleet.house.show(name)
     assert [run["outcome"] for run in found["runs"]] == [str(one) for one in row.outcomes]
     assert [run["lane"] for run in found["runs"]] == [str(lane) for lane in row.lanes]

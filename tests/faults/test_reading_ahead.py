@@ -41,7 +41,7 @@ def work_queue(house: House) -> Queue.DeclareOk:
 def inline(house: House, **env: str) -> Program:
     arguments = ("--handler", HANDLER, "--isolation", "inline", "--workers", str(SLOTS))
     node = house.programs.python("inline", "-m", "consumer", *arguments, env={**house.env, **env})
-    node.wait_for_log("consumer.consuming", 30.0)
+    node.wait_for_log("consumer.consuming")
     return node
 
 

@@ -17,7 +17,7 @@ async def test_connection_cut_before_the_confirm_is_a_503_and_the_retry_is_one_t
         await asyncio.to_thread(house.door, LAZARETTO_BROKER_URL=line.url, LAZARETTO_PUBLISH_DEADLINE="3s")
         line.hold(TO_CLIENT)
         pending = asyncio.create_task(asyncio.to_thread(house.submit, "good", None, "hello", Idempotency_Key="cut"))
-        await soon(lambda: asyncio.to_thread(_waiting, house), 10.0)
+        await soon(lambda: asyncio.to_thread(_waiting, house))
         line.cut()
         line.release()
         answer = await pending
@@ -66,7 +66,7 @@ def test_replayed_item_has_a_full_new_budget_and_keeps_its_history(house: House)
     assert second.returncode == 1
     assert "ada" in second.stderr
     house.node(), house.node("suspects")
-    eventually(lambda: len(house.starts(killer)) == 6, 20.0)
+    eventually(lambda: len(house.starts(killer)) == 6)
     eventually(lambda: house.status(killer)["state"] == "quarantined")
     shown = json.loads(house.command("show", killer, "--json").stdout)
     assert [(run["generation"], run["attempt"]) for run in shown["runs"]] == [(g, a) for g in (0, 1) for a in (1, 2, 3)]

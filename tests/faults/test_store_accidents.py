@@ -115,7 +115,7 @@ def test_drain_while_the_store_is_down_gives_back_what_it_has_and_charges_nobody
     own_postgresql.stop(signal.SIGQUIT)
     house.open_gate("wait.done")
     house.open_gate("payer.late")
-    node.wait_for_log("fence.unavailable", 30.0)
+    node.wait_for_log("fence.unavailable")
     assert node.terminate(60.0) == 0
     own_postgresql.start()
     house.open_gate("stubborn.late")

@@ -16,7 +16,7 @@ import pytest
 from gateway.embedded import BrokerNotStartedError, EmbeddedBroker, free_port
 from gateway.embedded.probe import is_ready
 from tests.support.program import Programs
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 SETTLE = 4.0
 """Seconds until confirms of a new queue survive a killed broker: a property of RabbitMQ that nothing announces."""
@@ -112,7 +112,7 @@ async def test_a_memory_alarm_set_by_a_test_holds_publishes_until_it_is_cleared(
         async with asyncio.timeout(1):
             await _publish(own_broker.url, "alarmed", 1)
     own_broker.clear_memory_alarm()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await _publish(own_broker.url, "alarmed", 1)
 
 
@@ -120,7 +120,7 @@ def test_killing_the_wrapper_kills_the_node_with_all_its_helpers(own_broker: Emb
     processes = _processes_of(own_broker)
     assert len(processes) >= 4, "expected wrapper, VM, epmd and the VM's helpers"
     os.kill(own_broker.pids["wrapper"], signal.SIGKILL)
-    eventually(lambda: _gone(processes), 5)
+    eventually(lambda: _gone(processes))
 
 
 def test_killing_the_parent_stops_the_node(tmp_path: Path, programs: Programs) -> None:
@@ -134,7 +134,7 @@ def test_killing_the_parent_stops_the_node(tmp_path: Path, programs: Programs) -
     parent.wait_for_log("^serving$", 60)
     processes = _processes_of(EmbeddedBroker(tmp_path / "data", port=port))
     parent.kill9()
-    eventually(lambda: _gone(processes), 20)
+    eventually(lambda: _gone(processes))
 
 
 def test_a_node_starts_again_at_once_after_its_wrapper_was_killed(own_broker: EmbeddedBroker) -> None:
@@ -168,7 +168,7 @@ def test_sigterm_during_the_start_ends_it_cleanly(tmp_path: Path, programs: Prog
     env = {"LAZARETTO_BROKER_URL": url, "LAZARETTO_DATA": str(tmp_path / "data")}
     starting = programs.python("embedded", "-m", "gateway.embedded", env=env)
     state = tmp_path / "data/broker/node.json"
-    eventually(state.exists, 20)
+    eventually(state.exists)
     assert starting.terminate(20) == 0
     assert not state.exists()
 

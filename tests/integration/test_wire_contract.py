@@ -80,7 +80,7 @@ async def test_every_message_of_a_running_house_is_described(
     async with _tapped(broker.url, topology) as tap:
         nodes = [house.fleet(), house.fleet("suspects")]
         for node in nodes:
-            node.wait_for_log("consumer.consuming", 30.0)
+            node.wait_for_log("consumer.consuming")
         for kind in ("good", "fail", "killer", "killeronce", "reject"):
             house.accepted(kind, f"a-{kind}")
         assert house.submit("good", "refused", "\0").status == 422

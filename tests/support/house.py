@@ -137,7 +137,7 @@ class House:
         work, suspects = self.fleet(workers=workers, handler=handler), self.fleet("suspects", handler=handler)
         door, station = self.door(), self.station()
         for node in (work, suspects):
-            node.wait_for_log("consumer.consuming", 30.0)
+            node.wait_for_log("consumer.consuming")
         self.warm_up()
         return door, station, work, suspects
 
@@ -185,7 +185,7 @@ class House:
 
     def reason(self, ticket: str) -> str:
         """Return why a ticket is in quarantine; the journal may come before the item itself."""
-        return str(eventually(lambda: self.show(ticket)["reason"], 20.0, saying=f"{ticket} is held"))
+        return str(eventually(lambda: self.show(ticket)["reason"], saying=f"{ticket} is held"))
 
     def evidence(self, ticket: str, runs: int, of: str) -> list[Any]:
         """Return one piece of evidence for each of a ticket's `runs`; the journal may come after the item itself."""
@@ -211,7 +211,7 @@ class House:
         found = read_starts(self.starts_path)
         return [start for start in found if (start.ticket == ticket if ticket else not _is_uuid(start.ticket))]
 
-    def until(self, ticket: str, state: str, within: float = 20.0) -> dict[str, Any]:
+    def until(self, ticket: str, state: str, within: float = 40.0) -> dict[str, Any]:
         """Wait until a ticket is in `state` and return its status."""
         url = f"http://127.0.0.1:{self.door_port}/v1/tickets/{ticket}"
 
@@ -247,7 +247,7 @@ class House:
             assert answer.status in {200, 404}, answer
             return answer if answer.status == 200 else None
 
-        answer = eventually(told, 20.0, saying=f"a report about the ticket of {url}")
+        answer = eventually(told, saying=f"a report about the ticket of {url}")
         assert answer is not None
         return answer.body
 
@@ -257,7 +257,7 @@ class House:
             if program.exit_code is not None:
                 raise AssertionError(f"{program.name} ended with {program.exit_code}:\n{program.tail()}")
             try:
-                return call("GET", url, within=5.0).status == 200
+                return call("GET", url, within=30.0).status == 200
             except OSError:
                 return False
 

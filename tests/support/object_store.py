@@ -9,7 +9,7 @@ from typing import Self
 
 from gateway.embedded import free_port
 from tests.support.companion import companion
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 """What programs under test have in their environment; moto takes any."""
@@ -53,7 +53,7 @@ class ObjectStore:
         assert self._process.poll() is None, self._log_path.read_text("utf-8", "replace")[-2000:]
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/{BUCKET}", method="PUT")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

@@ -17,7 +17,7 @@ def on_channel(url: str, act: Callable[[AbstractChannel], Awaitable[T]]) -> T:
     """Run `act` on a confirming channel of a fresh connection and return its answer."""
 
     async def run() -> T:
-        connection = await aio_pika.connect(url, timeout=10)
+        connection = await aio_pika.connect(url, timeout=30)
         async with connection:
             channel = await connection.channel(on_return_raises=True)
             return await act(channel)
@@ -33,7 +33,7 @@ def publish(url: str, route: Route, wire: Wire, *, copies: int = 1) -> None:
             await channel.get_exchange(route.exchange, ensure=False) if route.exchange else channel.default_exchange
         )
         for _ in range(copies):
-            await exchange.publish(_message(wire), route.key, mandatory=True, timeout=10)
+            await exchange.publish(_message(wire), route.key, mandatory=True, timeout=30)
 
     on_channel(url, act)
 
@@ -42,7 +42,7 @@ def take_and_vanish(url: str, queue: str) -> None:
     """Take one message off a queue and lose the connection without a word about it."""
 
     async def act(channel: AbstractChannel) -> None:
-        held = await (await channel.get_queue(queue, ensure=False)).get(timeout=10)
+        held = await (await channel.get_queue(queue, ensure=False)).get(timeout=30)
         assert held is not None
 
     on_channel(url, act)

@@ -77,7 +77,7 @@ class Program:
         """The exit code, negative for a signal, or None while it runs."""
         return self._process.poll()
 
-    def wait_for_log(self, pattern: str, within: float = 20.0, *, count: int = 1) -> re.Match[str]:
+    def wait_for_log(self, pattern: str, within: float = 60.0, *, count: int = 1) -> re.Match[str]:
         """Return the `count`-th match of `pattern` in the log; fail at the deadline or when it has ended."""
 
         def matches() -> list[re.Match[str]]:
@@ -98,7 +98,7 @@ class Program:
         """Send a signal to the program itself, not to its children."""
         self._process.send_signal(number)
 
-    def terminate(self, within: float = 30.0) -> int:
+    def terminate(self, within: float = 60.0) -> int:
         """Ask it to end with SIGTERM and return its exit code."""
         self.signal(signal.SIGTERM)
         return self.wait(within)
@@ -108,7 +108,7 @@ class Program:
         self._process.kill()
         self._process.wait()
 
-    def wait(self, within: float = 30.0) -> int:
+    def wait(self, within: float = 60.0) -> int:
         """Return the exit code; fail after `within` seconds."""
         try:
             return self._process.wait(within)
@@ -135,8 +135,8 @@ class Program:
 class Programs:
     """The programs of one test. `close` ends what still runs and names what would not go."""
 
-    ENDS_WITHIN = 10.0
-    ORPHANS_GONE_WITHIN = 6.0
+    ENDS_WITHIN = 30.0
+    ORPHANS_GONE_WITHIN = 20.0
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

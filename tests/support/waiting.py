@@ -8,6 +8,9 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
+PATIENCE = 30.0
+"""Seconds. What comes at all comes far sooner; a deadline ends a test that would hang, and measures nothing."""
+
 _FIRST_PAUSE = 0.02
 """Seconds."""
 _LONGEST_PAUSE = 0.1
@@ -15,7 +18,7 @@ _LONGEST_PAUSE = 0.1
 _GROWTH = 1.15
 
 
-def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str = "") -> T:
+def eventually(condition: Callable[[], T], within: float = PATIENCE, *, saying: str = "") -> T:
     """Return the first true value of `condition`; fail after `within` seconds with the last value seen.
 
     An exception out of `condition` is a failure at once: a condition that cannot be asked is no condition.
@@ -38,7 +41,7 @@ def eventually(condition: Callable[[], T], within: float = 10.0, *, saying: str 
 async def soon(condition: Callable[[], Awaitable[T]], within: float = ..., *, saying: str = ...) -> T: ...
 @overload
 async def soon(condition: Callable[[], T], within: float = ..., *, saying: str = ...) -> T: ...
-async def soon(condition: Callable[[], Any], within: float = 10.0, *, saying: str = "") -> Any:
+async def soon(condition: Callable[[], Any], within: float = PATIENCE, *, saying: str = "") -> Any:
     """Do as `eventually` does without blocking the loop; `condition` may be a coroutine function."""
     deadline = time.monotonic() + within
     pause = _FIRST_PAUSE

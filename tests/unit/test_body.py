@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.admission import Refused, Rule, Violation
 from gateway.body import CODED_ALLOWANCE, PACE, Body, NoRoom, Pace, answer_while_sending, read_body
-from tests.support.waiting import soon
+from tests.support.waiting import PATIENCE, soon
 
 CAP = 50_000
 MEGABYTE = b"x" * 1_048_576
@@ -171,7 +171,7 @@ async def test_other_codings_are_refused_naming_the_supported_ones(server: Serve
 async def test_a_declared_size_over_the_cap_is_refused_before_a_byte_is_sent(server: Server) -> None:
     async with _socket(server) as (reader, writer):
         writer.write(_head(f"Content-Length: {10**9}"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413")
     assert server.violation().actual == 10**9
 
@@ -180,7 +180,7 @@ async def test_a_stalled_body_is_given_up_after_its_deadline_and_the_connection_
     server.seconds = 0.1
     async with _socket(server) as (reader, writer):
         writer.write(_head("Content-Length: 100") + b"0123456789")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert b'"body_too_slow"' in await reader.read()
     assert (server.violation().actual, server.violation().unit) == (10, "bytes")
 
@@ -190,7 +190,7 @@ async def test_a_body_below_the_pace_is_given_up_long_before_its_deadline(server
     server.pace = Pace(bytes=50, seconds=0.1)
     async with _socket(server) as (reader, writer):
         writer.write(_head("Content-Length: 100") + b"0123456789")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert b'"body_too_slow"' in await reader.read()
     assert "less than 50 bytes" in server.violation().message
 
@@ -232,7 +232,7 @@ async def test_bad_chunk_framing_never_becomes_a_body(server: Server) -> None:
         writer.write(_head("Transfer-Encoding: chunked") + b"5\r\nhello\r\n")
         await soon(lambda: server.begun)
         writer.write(b"zz\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await reader.read()
     await soon(lambda: server.read)
     assert server.violation().rule is Rule.BODY_TOO_SLOW
@@ -244,7 +244,7 @@ async def test_a_client_that_sends_everything_before_it_reads_still_gets_the_ans
         for _ in range(3):
             writer.write(MEGABYTE)
             await writer.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 413")
     assert b'"body_too_large"' in answer
@@ -264,7 +264,7 @@ async def test_an_endless_upload_reads_its_answer_and_is_not_drained_for_ever(se
                 sent += len(MEGABYTE)
 
         sending = asyncio.create_task(send())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413")
             await asyncio.wait([sending])
         assert isinstance(sending.exception(), ConnectionError)
@@ -276,7 +276,7 @@ async def test_a_connection_whose_body_was_read_whole_stays_open(server: Server)
     async with _socket(server) as (reader, writer):
         for _ in range(2):
             writer.write(_head("Content-Length: 1", "Content-Encoding: br") + b"x")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
                 assert b"413" in head.splitlines()[0]
                 await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))

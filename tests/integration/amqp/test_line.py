@@ -64,7 +64,7 @@ async def test_a_line_works_under_tls(broker: EmbeddedBroker, prefix: str, tmp_p
         fates = [await _publish(sending, Wire(body=body), prefix) for body in (b"small", PIECE)]
 
         assert fates == [Fate.CONFIRMED] * 2
-        await soon(lambda: came == [b"small", PIECE], 20)
+        await soon(lambda: came == [b"small", PIECE])
         await brokers.close(connection)
 
 
@@ -97,7 +97,7 @@ async def test_what_does_not_fit_into_a_jam_is_sent_after_it_and_in_order(broker
         for number in range(JAM):
             answers.append(asyncio.ensure_future(_publish(channel, Wire(body=PIECE, type=str(number)), prefix)))
             await asyncio.sleep(0)
-        await soon(lambda: line.is_full, 20)
+        await soon(lambda: line.is_full)
 
         road.release()
 

@@ -5,7 +5,7 @@ import socket
 
 from tests.integration.door.running import RunningDoor
 
-WITHIN = 20.0
+WITHIN = 30.0
 
 
 def post(*headers: bytes, body: bytes = b"") -> bytes:

@@ -26,7 +26,7 @@ def door_process(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactor
         broker_url=broker.url,
         prefix=f"t{uuid4().hex[:10]}",
         data=folder / "data",
-        body_deadline="1s",
+        body_deadline="3s",
         max_tokens="20000",
     )
     programs.close()

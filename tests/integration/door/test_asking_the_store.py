@@ -22,7 +22,7 @@ async def _asking(url: str) -> AsyncIterator[tuple[Repetitions, Store]]:
     repetitions = Repetitions(states, lease=60, keep=3600)
     tasks = [asyncio.create_task(part.run()) for part in (states, repetitions)]
     try:
-        await soon(lambda: states.store is not None, 20)
+        await soon(lambda: states.store is not None)
         assert states.store is not None
         yield repetitions, states.store
     finally:
@@ -38,7 +38,7 @@ async def test_a_claim_that_came_too_late_is_released_again(postgresql: Postgres
             await other.execute(sa.text("LOCK TABLE submissions IN ACCESS EXCLUSIVE MODE"))
             with pytest.raises(NoStore):
                 await repetitions.claim("late", "d")
-        await soon(lambda: _is_released(store), 20)
+        await soon(lambda: _is_released(store))
 
         assert (await repetitions.claim("late", "d"))[1] == Claimed(taken_over=True)
 
@@ -68,7 +68,7 @@ async def test_a_store_that_hangs_is_given_up_and_asked_again(postgresql: Postgr
             except NoStore:
                 return False
 
-        assert await soon(claimed, 20)
+        assert await soon(claimed)
 
 
 @pytest.mark.usefixtures("patient")

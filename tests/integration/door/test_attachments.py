@@ -198,7 +198,7 @@ async def test_a_door_killed_between_store_and_publish_leaves_no_ticket_and_the_
             (first,) = depot.folders()
             line.hold(TO_CLIENT)  # from here on it is not told what was stored
             sending = asyncio.create_task(door.submit(ticket))
-            await soon(lambda: asyncio.to_thread(lambda: len(list(depot.folders())) == 2), 20.0)
+            await soon(lambda: asyncio.to_thread(lambda: len(list(depot.folders())) == 2))
             door.program.kill9()
             with pytest.raises(aiohttp.ClientError):
                 await sending

@@ -79,7 +79,7 @@ async def test_while_all_are_being_answered_one_more_is_a_503_at_once_unless_it_
             assert alive.endswith(b'\r\n\r\n{"alive":true}')
         assert (await _answer(door, b"\r\n")).startswith(b"HTTP/1.1 503")
         await crowd.aclose()
-        await soon(lambda: _is_healthy(door), 20)
+        await soon(lambda: _is_healthy(door))
 
 
 async def _is_healthy(door: RunningDoor) -> bool:

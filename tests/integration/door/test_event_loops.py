@@ -14,7 +14,7 @@ from tests.support.waiting import soon
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 async def test_tickets_large_bodies_and_the_end_on_either_loop(start: StartDoor, loop: str) -> None:
     async with await start(event_loop=loop) as door:
-        await soon(door.is_ready, 20)
+        await soon(door.is_ready)
         answers = await asyncio.gather(*(door.submit() for _ in range(30)))
         large = await door.submit({**TICKET, "body": "many words " * 30_000})
         too_large = await door.submit_text(b"x" * 900_000)

@@ -83,7 +83,7 @@ async def test_a_publish_that_closes_its_channel_is_503_and_the_next_one_has_a_n
 
     assert _is_not_accepted(answer)
     assert answer.document["reason"] in {"no_exchange", "unsettled"}
-    await soon(lambda: _is_accepted(door), 15)
+    await soon(lambda: _is_accepted(door))
 
 
 async def _is_accepted(door: RunningDoor) -> bool:
@@ -112,7 +112,7 @@ async def test_a_nacked_publish_is_503(door: RunningDoor, broker: EmbeddedBroker
     queue = f"^{door.topology.lane_queue(Lane.WORK)}$"
     broker.ctl("set_policy", "--apply-to", "queues", policy, queue, '{"max-length": 1}')
     try:
-        await soon(lambda: _answered(door, "nacked"), 15)
+        await soon(lambda: _answered(door, "nacked"))
         assert await door.metric('lazaretto_publish_failures_total{reason="nacked"}') >= 1
     finally:
         broker.ctl("clear_policy", policy)
@@ -263,7 +263,7 @@ async def test_a_broker_that_is_away_means_503_in_time_and_recovery_without_a_re
         assert (await door.ask("GET", "/healthz")).status == 200
         assert await door.is_red()
         await asyncio.to_thread(frail_broker.start)
-        await soon(door.is_ready, 15)
+        await soon(door.is_ready)
         after = await door.submit()
         assert after.status == 202
         stored = {message.correlation_id for message in await door.take()}

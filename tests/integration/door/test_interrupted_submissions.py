@@ -236,7 +236,7 @@ async def test_after_a_503_another_door_may_take_it_over_and_both_give_the_same_
         await sending
         accepted = await _accepted(door, set())
         stage.line.release()
-        await soon(stage.door.is_ready, 20)
+        await soon(stage.door.is_ready)
 
         late = await _accepted(stage.door, set())
         assert (late.text, late.headers["Idempotency-Replayed"]) == (accepted.text, "true")

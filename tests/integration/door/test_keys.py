@@ -46,7 +46,7 @@ def door_process(
 
 async def _known(door: RunningDoor, key: str) -> None:
     """Wait until the door has read the file again: a key that was added opens it."""
-    await soon(lambda: _is(door, key, 202), 20)
+    await soon(lambda: _is(door, key, 202))
 
 
 async def _is(door: RunningDoor, key: str, status: int) -> bool:
@@ -158,7 +158,7 @@ def _without_names(answer: Answer) -> dict[str, object]:
 
 async def test_a_key_is_for_its_kinds_only(door: RunningDoor, keys: KeyFile) -> None:
     key = keys.add("narrow", kinds=("telemetry.sample",))
-    await soon(lambda: _is(door, key, 403), 20)
+    await soon(lambda: _is(door, key, 403))
     await door.take()
 
     refused = await door.submit(**bearing(key))
@@ -181,7 +181,7 @@ async def test_keys_come_and_go_while_the_door_is_open(door: RunningDoor, keys: 
 
     keys.revoke(old)
 
-    await soon(lambda: _is(door, old, 401), 20)
+    await soon(lambda: _is(door, old, 401))
     assert await _is(door, new, 202)
 
 
@@ -203,7 +203,7 @@ async def test_a_file_with_a_mistake_is_refused_whole_and_the_old_keys_stay(door
     with keys.spoiled():
         door.program.signal(signal.SIGHUP)
 
-        await soon(lambda: _has_grown(door, metric, refused), 20)
+        await soon(lambda: _has_grown(door, metric, refused))
         assert "reload_refused" in door.program.log
         assert await _is(door, key, 202)
 
@@ -235,7 +235,7 @@ async def _refusals(door: RunningDoor) -> list[dict[str, object]]:
 
 async def test_no_key_and_no_part_of_one_is_ever_written_down(door: RunningDoor, keys: KeyFile) -> None:
     good = keys.add("secretive", kinds=("telemetry.sample",))
-    await soon(lambda: _is(door, good, 403), 20)
+    await soon(lambda: _is(door, good, 403))
     unknown = KeyFile(keys.path.with_name("elsewhere")).add("stranger")
     answers = [
         await door.submit(**bearing(good)),
@@ -246,7 +246,7 @@ async def test_no_key_and_no_part_of_one_is_ever_written_down(door: RunningDoor,
         await door.ask("GET", "/metrics"),
     ]
     with keys.spoiled():
-        await soon(lambda: "reload_refused" in door.program.log, 20)
+        await soon(lambda: "reload_refused" in door.program.log)
     events = str(await door.events())
 
     for key in (good, unknown):
@@ -310,7 +310,7 @@ async def test_a_key_made_on_the_command_line_opens_a_running_door_until_it_is_r
 
     revoked = _keys_command(keys.path, "revoke", shown["id"])
     assert revoked.returncode == 0
-    await soon(lambda: _is(door, key, 401), 20)
+    await soon(lambda: _is(door, key, 401))
     assert _keys_command(keys.path, "revoke", shown["id"]).returncode == 1
 
 

@@ -172,7 +172,7 @@ async def test_processes_that_die_young_come_back_ever_later_while_others_serve(
     async def kill_one() -> bool:
         found = _workers(crowd.program)
         if len(found) == WORKERS:
-            os.kill(max(process.pid for process in found), signal.SIGKILL)
+            os.kill(max(found, key=psutil.Process.create_time).pid, signal.SIGKILL)
         return crowd.program.log.count("door_process_died") >= 3
 
     await soon(kill_one, 60)

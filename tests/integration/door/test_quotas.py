@@ -74,7 +74,7 @@ async def test_a_quota_fills_again(start: StartDoor, keys: KeyFile) -> None:
     async with await _start(start, keys) as door:
         await soon(door.is_ready)
         assert (await door.submit(**bearing(key))).status == 202
-        await soon(lambda: _is(door, key, 202), 20)
+        await soon(lambda: _is(door, key, 202))
 
 
 async def _is(door: RunningDoor, key: str, status: int) -> bool:
@@ -147,7 +147,7 @@ async def test_a_new_key_file_is_no_new_allowance(start: StartDoor, keys: KeyFil
 
         other = keys.add("other")
 
-        await soon(lambda: _is(door, other, 202), 20)
+        await soon(lambda: _is(door, other, 202))
         assert (await door.submit(**bearing(key))).status == 429
 
 

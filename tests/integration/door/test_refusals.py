@@ -10,6 +10,7 @@ from backports import zstd
 
 from tests.integration.door.bare import post, read_to_end
 from tests.integration.door.running import TICKET, Answer, RunningDoor
+from tests.support.waiting import PATIENCE
 
 SECRET = "hunter2-do-not-repeat-me"
 
@@ -266,7 +267,7 @@ async def test_nothing_of_a_payload_comes_back(door: RunningDoor) -> None:
     ],
 )
 async def test_bytes_that_are_no_text_in_headers_and_paths_never_break_the_door(door: RunningDoor, sent: bytes) -> None:
-    with socket.create_connection(door.host_port, timeout=8) as line:
+    with socket.create_connection(door.host_port, timeout=PATIENCE) as line:
         line.sendall(sent)
         status, _, rest = line.recv(65536).partition(b"\r\n")
 
@@ -275,7 +276,7 @@ async def test_bytes_that_are_no_text_in_headers_and_paths_never_break_the_door(
 
 
 async def test_a_body_that_never_ends_is_refused_at_the_deadline_and_harms_nobody(door: RunningDoor) -> None:
-    stalled = [socket.create_connection(door.host_port, timeout=8) for _ in range(50)]
+    stalled = [socket.create_connection(door.host_port, timeout=PATIENCE) for _ in range(50)]
     for line in stalled:
         line.sendall(post(b"Content-Length: 100", body=b"0123456789"))
 
@@ -289,13 +290,13 @@ async def test_a_body_that_never_ends_is_refused_at_the_deadline_and_harms_nobod
 
 
 async def test_a_client_that_asks_first_is_spared_an_upload_that_is_too_large(door: RunningDoor) -> None:
-    with socket.create_connection(door.host_port, timeout=8) as line:
+    with socket.create_connection(door.host_port, timeout=PATIENCE) as line:
         line.sendall(post(b"Expect: 100-continue", b"Content-Length: 600000"))
         assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_client_that_asks_first_is_invited_when_its_body_may_fit(door: RunningDoor) -> None:
-    with socket.create_connection(door.host_port, timeout=8) as line:
+    with socket.create_connection(door.host_port, timeout=PATIENCE) as line:
         line.sendall(post(b"Expect: 100-continue", b"Content-Length: 5"))
         assert line.recv(100).startswith(b"HTTP/1.1 100 ")
         line.sendall(b"hello")

@@ -60,7 +60,7 @@ async def _event(door: RunningDoor, name: EventName) -> Any:
         found.extend(event for event in await door.events() if event.event is name)
         return bool(found)
 
-    await soon(arrived, within=20.0, saying=f"{name} is in the journal")
+    await soon(arrived, saying=f"{name} is in the journal")
     return found[0]
 
 

@@ -123,7 +123,7 @@ async def test_what_comes_behind_an_unanswered_ticket_and_wants_another_protocol
         line.hold(TO_CLIENT)
         for _, writer in clients:
             writer.write(request(ticket()))
-        await soon(lambda: _are_under_way(door, len(clients)), 20)
+        await soon(lambda: _are_under_way(door, len(clients)))
         for _, writer in clients:
             writer.write(probe + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
             await writer.drain()

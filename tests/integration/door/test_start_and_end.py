@@ -147,7 +147,7 @@ async def test_sigterm_answers_pending_confirms_and_cuts_stalled_uploads_within_
     async with Proxy(broker.url) as line, await start(broker_url=line.url, drain_grace="4s") as door:
         door.broker_url = broker.url
         await soon(door.is_ready)
-        stalled = socket.create_connection(door.host_port, timeout=10)
+        stalled = socket.create_connection(door.host_port, timeout=30)
         stalled.sendall(b"POST /v1/tickets?kind=a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
         line.hold(TO_CLIENT)
         pending = [asyncio.create_task(door.submit()) for _ in range(20)]
@@ -295,7 +295,7 @@ async def test_a_door_that_is_hung_up_on_stays_open(start: StartDoor) -> None:
         await soon(door.is_ready)
         door.program.signal(signal.SIGHUP)
 
-        await soon(lambda: _has_read_again(door), 20)
+        await soon(lambda: _has_read_again(door))
         assert (await door.submit()).status == 202
 
 

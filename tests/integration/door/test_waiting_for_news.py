@@ -82,7 +82,7 @@ async def test_a_wait_ends_with_the_new_state_also_at_another_door(start: StartD
         await _report(tmp_path, *(await soon(one.events)))
         waits = [asyncio.create_task(_wait(door, ticket, tag)) for door in (one, other)]
         for door in (one, other):
-            await soon(lambda asked=door: _waiting(asked, 1), 20)  # type: ignore[misc]
+            await soon(lambda asked=door: _waiting(asked, 1))  # type: ignore[misc]
 
         await _report(tmp_path, _finished(ticket))
 
@@ -128,7 +128,7 @@ async def test_who_has_no_tag_and_who_does_not_ask_to_wait_wait_for_nothing(star
 async def test_a_ticket_that_becomes_known_during_the_wait_is_told_of_then(start: StartDoor, tmp_path: Path) -> None:
     async with await start(status_look="100ms") as one, await start(emptied=False) as other:
         asked = asyncio.create_task(one.ask("GET", f"/v1/tickets/soon?wait={LONG}"))
-        await soon(lambda: _waiting(one, 1), 20)
+        await soon(lambda: _waiting(one, 1))
 
         assert (await other.submit({**TICKET, "id": "soon"})).status == 202
         await _report(tmp_path, *(await soon(other.events)))
@@ -158,11 +158,11 @@ async def test_a_client_that_has_gone_waits_no_longer(start: StartDoor) -> None:
     async with await start(status_look="100ms") as door:
         ticket, tag = await _accepted(door)
         waiting = asyncio.create_task(_wait(door, ticket, tag))
-        await soon(lambda: _waiting(door, 1), 20)
+        await soon(lambda: _waiting(door, 1))
 
         waiting.cancel()
 
-        await soon(lambda: _waiting(door, 0), 20)
+        await soon(lambda: _waiting(door, 0))
         assert await _ended(door, "gone") == 1
 
 
@@ -170,7 +170,7 @@ async def test_a_door_that_closes_tells_all_who_wait_how_things_stand(start: Sta
     async with await start(drain_grace="15s", status_wait="300s") as door:
         known = [await _accepted(door) for _ in range(3)]
         waits = [asyncio.create_task(_wait(door, ticket, tag, "300s")) for ticket, tag in known]
-        await soon(lambda: _waiting(door, 3), 20)
+        await soon(lambda: _waiting(door, 3))
 
         assert await asyncio.to_thread(door.program.terminate) == 0
 
@@ -185,7 +185,7 @@ async def test_one_client_leaves_room_for_others_who_wait(start: StartDoor, tmp_
     async with await start(keys=str(keys.path), max_waiting="4") as door:
         ticket, tag = await _accepted(door, **ours)
         waiting = [asyncio.create_task(_wait(door, ticket, tag, **ours))]
-        await soon(lambda: _waiting(door, 1), 20)
+        await soon(lambda: _waiting(door, 1))
 
         answer = await _wait(door, ticket, tag, **ours)
 
@@ -194,7 +194,7 @@ async def test_one_client_leaves_room_for_others_who_wait(start: StartDoor, tmp_
         assert (await door.ask("GET", f"/v1/tickets/{ticket}", headers=ours)).status == 200
         ticket, tag = await _accepted(door, **theirs)
         waiting.append(asyncio.create_task(_wait(door, ticket, tag, **theirs)))
-        await soon(lambda: _waiting(door, 2), 20)
+        await soon(lambda: _waiting(door, 2))
         for wait in waiting:
             wait.cancel()
 
@@ -207,7 +207,7 @@ async def test_a_store_that_is_lost_during_a_wait_is_503_and_one_that_comes_back
         path = tmp_path / "data" / "station.db"
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as store:
             lost, patient = (asyncio.create_task(_wait(door, ticket, tag, wait)) for wait in ("4s", LONG))
-            await soon(lambda: _waiting(door, 2), 20)
+            await soon(lambda: _waiting(door, 2))
             store.execute("ALTER TABLE tickets RENAME TO away")
 
             answer = await lost
@@ -246,7 +246,7 @@ async def test_all_who_wait_share_one_look_at_the_store(store_url: str, waiters:
         )
         for ticket, found in known.items()
     ]
-    await soon(lambda: len(looks) >= 3, 20)
+    await soon(lambda: len(looks) >= 3)
     with pytest.raises(TooManyWaiting):
         await waits.changed("ticket-0", known["ticket-0"], 20, client="c", known=lambda _: True, gone=lambda: False)
     async with store.writing() as transaction:

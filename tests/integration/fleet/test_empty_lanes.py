@@ -35,7 +35,7 @@ def metrics_of(node: Program) -> str:
 
 
 def says_that_it_takes_nothing(node: Program) -> bool:
-    node.wait_for_log("consumer.takes_nothing .*LAZARETTO_WORKERS is 0", 30.0)
+    node.wait_for_log("consumer.takes_nothing .*LAZARETTO_WORKERS is 0")
     ready = call("GET", f"{address(node)}/readyz")
     told = (ready.status, ready.body["slots"], "takes nothing" in ready.body["note"])
     return told == (200, 0, True) and 'lazaretto_slots{state="free"} 0.0' in metrics_of(node)

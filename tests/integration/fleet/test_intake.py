@@ -28,7 +28,7 @@ async def test_acknowledgements_that_waited_for_one_consumers_end_wait_for_those
     intake = Intake(session, queue, slots=SLOTS, on_delivery=came.append)
     await intake.open()
     await intake.widen(SLOTS)
-    await soon(lambda: len(came) == 2 * SLOTS, 20)
+    await soon(lambda: len(came) == 2 * SLOTS)
 
     narrowing = asyncio.create_task(intake.widen(0))
     await asyncio.sleep(0)
@@ -39,7 +39,7 @@ async def test_acknowledgements_that_waited_for_one_consumers_end_wait_for_those
 
     again, left = await Session.open([broker.url], topology, settle=0, confirm_deadline=20), list[Delivery]()
     await again.consume(queue, 4 * SLOTS, left.append)
-    await soon(lambda: len(left) == 2 * SLOTS, 20)
+    await soon(lambda: len(left) == 2 * SLOTS)
     assert [delivery.wire.body for delivery in (*came, *left)] == bodies
     assert not any(delivery.redelivered for delivery in left)
     await again.close()
@@ -57,13 +57,13 @@ async def test_intake_that_steps_aside_while_nothing_is_here_goes_on_taking_deli
     assert intake.is_open
     for number in range(SLOTS):
         await session.publish(topology.to_lane(Lane.WORK), Wire(body=b"%d" % number))
-    await soon(lambda: len(came) == SLOTS, 20)
+    await soon(lambda: len(came) == SLOTS)
     await intake.step_aside()
     for delivery in came:
         await intake.acknowledge(delivery)
     await intake.widen(0)
     await session.publish(topology.to_lane(Lane.WORK), Wire(body=b"last"))
-    await soon(lambda: len(came) == SLOTS + 1, 20)
+    await soon(lambda: len(came) == SLOTS + 1)
     await session.close()
 
 

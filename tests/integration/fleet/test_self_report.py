@@ -25,7 +25,7 @@ def test_the_desk_shows_what_nodes_have_which_are_silent_and_which_have_ended(ho
         *("inline", "-m", "consumer", "--isolation", "inline", "--handler", "tests.support.handlers:handle_inline"),
         env={**house.env, "LAZARETTO_NODE_NAME": "inline"},
     )
-    inline.wait_for_log("consumer.consuming", 30.0)
+    inline.wait_for_log("consumer.consuming")
 
     def told() -> dict[str, dict[str, Any]]:
         found = call("GET", f"http://127.0.0.1:{house.desk_port}/v1/fleet").body

@@ -29,7 +29,7 @@ from gateway.embedded import EmbeddedBroker, free_port
 from gateway.station.sender import Sender
 from gateway.station.store import Store
 from tests.support.program import ENVIRONMENT, OF_ITS_OWN, Program, Programs
-from tests.support.waiting import soon
+from tests.support.waiting import PATIENCE, soon
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Station:
         self.running.append(program)
         return program
 
-    async def settled(self, ticket: str, *, within: float = 15.0) -> dict[str, Any]:
+    async def settled(self, ticket: str, *, within: float = PATIENCE) -> dict[str, Any]:
         """Return what the desk's API says of a ticket in quarantine, once all its alerts went out."""
         async with aiohttp.ClientSession() as http:
 

@@ -13,6 +13,7 @@ from gateway.contract.journal import Event, EventName
 from gateway.contract.outcomes import Stamp
 from gateway.embedded import EmbeddedBroker
 from tests.integration.station.conftest import Producers, Station
+from tests.support.waiting import PATIENCE
 
 Killer = Callable[..., Envelope]
 
@@ -62,7 +63,7 @@ async def test_whoever_binds_the_alert_exchange_hears_of_item_and_decision(
         mine = await channel.declare_queue(exclusive=True)
         await mine.bind(producers.topology.alerts_exchange, "item.*")
         await producers.item(killer())
-        async with asyncio.timeout(15), mine.iterator(no_ack=True) as messages:
+        async with asyncio.timeout(PATIENCE), mine.iterator(no_ack=True) as messages:
             first = await anext(messages)
             done = await asyncio.to_thread(station.run, "discard", ticket, "--by", "ana", "--reason", "spam")
             assert done.returncode == 0, done.stderr

@@ -83,12 +83,12 @@ async def test_a_client_hears_of_each_end_and_each_decision_once_and_can_tell_wh
         await producers.events(_done("t-done"))
         await producers.events(_accepted("t-done", "acme"), _accepted("t-other", "nobody"), _done("t-other"))
         await producers.events(_done("t-done"), _accepted("t-done", "acme"))
-        await soon(lambda: receiver.states() == ["done"], 20)
+        await soon(lambda: receiver.states() == ["done"])
         await producers.item(killer())
-        await soon(lambda: receiver.states() == ["done", "quarantined"], 20)
+        await soon(lambda: receiver.states() == ["done", "quarantined"])
         decided = await asyncio.to_thread(own_station.run, "discard", ticket, "--by", "ada", "--reason", "spam")
         assert decided.returncode == 0, decided.stderr
-        await soon(lambda: receiver.states() == ["done", "quarantined", "discarded"], 20)
+        await soon(lambda: receiver.states() == ["done", "quarantined", "discarded"])
 
         for call in receiver.calls:
             assert call.is_signed_with(secret)
@@ -111,14 +111,14 @@ async def test_a_replay_is_told_and_so_is_the_end_of_what_it_began(
         _Book(own_station).add("acme", receiver.url)
         await _started(own_station)
         await producers.item(killer())
-        await soon(lambda: receiver.states() == ["quarantined"], 20)
+        await soon(lambda: receiver.states() == ["quarantined"])
 
         replayed = await asyncio.to_thread(own_station.run, "replay", ticket, "--by", "ada", "--reason", "fixed")
         assert replayed.returncode == 0, replayed.stderr
         again = _done(ticket)
         await producers.events(replace(again, stamp=again.stamp._replace(generation=1)))
 
-        await soon(lambda: len(receiver.calls) == 3, 20)
+        await soon(lambda: len(receiver.calls) == 3)
         assert receiver.states() == ["quarantined", "replayed", "done"]
         assert [call.event["data"]["generation"] for call in receiver.calls] == [0, 1, 1]
 
@@ -144,7 +144,7 @@ async def test_what_was_not_taken_is_sent_again_the_same_and_the_rest_of_its_tic
         assert first.id == second.id == third.id != last.id
         assert first.body == second.body == third.body
         assert receiver.states() == ["quarantined"] * 3 + ["discarded"]
-        await soon(lambda: all(row[3] for row in _owed(own_station)), 20)
+        await soon(lambda: all(row[3] for row in _owed(own_station)))
         assert await _metric(own_station, 'lazaretto_callbacks_total{result="failed"}') == 2
 
 
@@ -161,7 +161,7 @@ async def test_a_client_that_is_away_or_never_answers_holds_up_nobody_and_is_giv
             tickets = [f"{client}-{number}" for number in range(3)]
             await producers.events(*(_accepted(name, client) for name in tickets), *map(_done, tickets))
 
-        await soon(lambda: receiver.states() == ["done"] * 3, 20)
+        await soon(lambda: receiver.states() == ["done"] * 3)
 
         await soon(lambda: all(row[3] or row[4] for row in _owed(own_station)), 60)
         dead = [row for row in _owed(own_station) if row[4]]
@@ -183,7 +183,7 @@ async def test_a_station_killed_between_sending_and_marking_sends_it_again_under
         secret = _Book(own_station).add("acme", receiver.url)
         await _started(own_station)
         await producers.events(_accepted("t-1", "acme"), _done("t-1"))
-        await soon(lambda: own_station.program.exit_code is not None, 20)
+        await soon(lambda: own_station.program.exit_code is not None)
         await _started(own_station)
 
         await soon(lambda: len(receiver.calls) == 2, 30)
@@ -191,7 +191,7 @@ async def test_a_station_killed_between_sending_and_marking_sends_it_again_under
         first, second = receiver.calls
         assert (first.id, first.body) == (second.id, second.body)
         assert second.is_signed_with(secret)
-        await soon(lambda: all(row[3] for row in _owed(own_station)), 20)
+        await soon(lambda: all(row[3] for row in _owed(own_station)))
 
 
 async def test_a_secret_is_exchanged_without_a_restart_and_both_sign_meanwhile(
@@ -205,7 +205,7 @@ async def test_a_secret_is_exchanged_without_a_restart_and_both_sign_meanwhile(
         await asyncio.to_thread(own_station.program.wait_for_log, "callbacks.known", count=2)
         await producers.events(_accepted("t-1", "acme"), _done("t-1"))
 
-        await soon(lambda: receiver.calls, 20)
+        await soon(lambda: receiver.calls)
 
         assert receiver.calls[0].is_signed_with(old)
         assert receiver.calls[0].is_signed_with(new)

@@ -50,7 +50,7 @@ def _refused(house: House, body: bytes, content_type: str, kind: str = "good") -
     answer = _send(house, body, content_type, kind)
     assert answer.status == 422, answer
     request = str(answer.body["request_id"])
-    eventually(lambda: request in house.command("rejections").stdout, 20.0, saying="the refusal is on record")
+    eventually(lambda: request in house.command("rejections").stdout, saying="the refusal is on record")
     return request
 
 
@@ -79,7 +79,7 @@ def test_a_refusal_is_let_in_anyway_when_its_client_sends_it_again_marked_isolat
         answer = _send(house, _multipart("second"), "multipart/form-data; boundary=second")
         return answer if answer.status == 202 else None
 
-    answer = eventually(let_in, 20.0, saying="the door knows of the pass")
+    answer = eventually(let_in, saying="the door knows of the pass")
     assert answer is not None
     assert answer.body["id"] == ticket
     assert [violation["rule"] for violation in answer.body["checks"]["observed"]] == ["too_many_tokens"]
@@ -106,7 +106,7 @@ def test_a_pass_lets_in_no_other_body_that_hides_its_difference_in_a_boundary(ho
         answer = _send(house, plain, "application/json")
         return answer if answer.status == 202 else None
 
-    answer = eventually(let_in, 20.0, saying="the door knows of the pass")
+    answer = eventually(let_in, saying="the door knows of the pass")
     assert answer is not None
     assert answer.body["id"] == json.loads(done.stdout)["id"]
     for number in range(3):
@@ -133,7 +133,7 @@ def test_of_private_kinds_and_of_bodies_whose_kind_is_unknown_no_sample_is_kept(
     answer = call("POST", url, b'{"kind":"good.private","body":"secret', Content_Type="application/json")
     assert answer.status == 400
     unknown = str(answer.body["request_id"])
-    eventually(lambda: unknown in house.command("rejections").stdout, 20.0, saying="the refusal is on record")
+    eventually(lambda: unknown in house.command("rejections").stdout, saying="the refusal is on record")
     assert _record(house, unknown)["sample"] is None
 
 

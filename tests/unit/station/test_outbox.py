@@ -104,7 +104,7 @@ async def test_five_hundred_in_a_burst_are_few_messages_that_name_and_count_them
     rate = Rate(most=5, span=5.0)
     async with sending(store, people, rate=rate):
         await take_in(store, ["people"], "first")
-        await soon(lambda: people.tickets == ["first"], 20)
+        await soon(lambda: people.tickets == ["first"])
         for part in range(20):
             names = [f"t-{part}-{number}" for number in range(25)]
             await take_in(store, ["people"], *names)
@@ -122,9 +122,9 @@ async def test_a_message_of_many_that_failed_is_sent_again_with_all_of_them(stor
     people = Heard("people", refuses=lambda _: failing[0], manner=Manner.FEW)
     await take_in(store, ["people"], *(f"t-{number}" for number in range(20)))
     async with sending(store, people, rate=Rate(most=0, span=1.0)):
-        await soon(lambda: people.asked, 20)
+        await soon(lambda: people.asked)
         failing[0] = False
-        await soon(lambda: _told(people) == 20, 20)
+        await soon(lambda: _told(people) == 20)
     (alert,) = await _alerts(store, "t-3")
     assert alert.sent_at is not None
     assert alert.tries == 2
@@ -161,10 +161,10 @@ async def test_that_an_item_is_decided_is_never_told_before_the_item(store: Stor
     await take_in(store, ["channel"], "1")
     await discard(store, "1")
     async with sending(store, channel):
-        await soon(lambda: channel.asked, 20)
+        await soon(lambda: channel.asked)
         refusing[0] = False
         await _change(store, "1", due_at=0.0)
-        await soon(lambda: len(channel.notices) == 2, 20)
+        await soon(lambda: len(channel.notices) == 2)
     assert [notice.event for notice in channel.notices] == [AlertEvent.QUARANTINED, AlertEvent.RESOLVED]
     assert {notice.key for notice in channel.notices} == {"lazaretto:1:0"}
 
@@ -174,12 +174,12 @@ async def test_a_decision_after_a_restored_one_is_told_and_no_counter_falls(stor
     await take_in(store, ["channel"], "1")
     async with sending(store, channel):
         await discard(store, "1")
-        await soon(lambda: len(channel.notices) == 2, 20)
+        await soon(lambda: len(channel.notices) == 2)
         async with store.writing() as transaction:
             await transaction.execute(sa.update(items).values(state="held", decided_at=None, decided_by=None))
         await discard(store, "1")
-        await soon(lambda: len(channel.notices) == 3, 20)
-        await soon(lambda: _none_is_owed(store, "1"), 20)
+        await soon(lambda: len(channel.notices) == 3)
+        await soon(lambda: _none_is_owed(store, "1"))
     counted = await figures.count(store)
     assert counted.kept[tallying.SENT] == {"channel": 3}
     assert tallying.FAILED not in counted.kept
@@ -189,18 +189,18 @@ async def test_a_message_of_many_tells_no_end_of_what_waits_again(store: Store) 
     people = Heard("people", manner=Manner.FEW)
     await take_in(store, ["people"], "restored", "decided")
     async with sending(store, people):
-        await soon(lambda: len(people.notices) == 2, 20)
+        await soon(lambda: len(people.notices) == 2)
     await discard(store, "restored")
     await discard(store, "decided")
     async with store.writing() as transaction:
         held = {"state": "held", "decided_at": None, "decided_by": None}
         await transaction.execute(sa.update(items).filter_by(ticket="restored").values(**held))
     async with sending(store, people, rate=Rate(most=0, span=1.0)):
-        await soon(lambda: len(people.notices) == 3, 20)
-        await soon(lambda: _none_is_owed(store, "restored"), 20)
+        await soon(lambda: len(people.notices) == 3)
+        await soon(lambda: _none_is_owed(store, "restored"))
         assert (people.notices[2].fields["told"], "restored" in people.notices[2].text) == (1, False)
         await discard(store, "restored")
-        await soon(lambda: len(people.notices) == 4, 20)
+        await soon(lambda: len(people.notices) == 4)
     assert "1 ticket is out of quarantine: 1 support.ticket (rejected): restored" in people.notices[3].text
 
 
@@ -213,7 +213,7 @@ async def test_a_message_of_many_tells_no_end_before_the_item(store: Store) -> N
         later = sa.update(alerts).filter_by(ticket="1", event="item.quarantined").values(due_at=9e9)
         await transaction.execute(later)
     async with sending(store, people, rate=Rate(most=0, span=1.0)):
-        await soon(lambda: people.notices, 20)
+        await soon(lambda: people.notices)
         assert people.notices[0].fields["told"] == 1
         await _change(store, "1", due_at=0.0)
         await soon(lambda: len(people.notices) == 3, 30)

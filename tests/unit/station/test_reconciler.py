@@ -154,7 +154,7 @@ async def test_a_store_that_cannot_be_asked_ends_nothing(store: Store, caplog: p
     async with store.writing() as transaction:
         await transaction.execute(sa.text("ALTER TABLE items RENAME TO gone"))
     running = asyncio.create_task(reconciler.run(stop))
-    await soon(lambda: "reconcile.waits" in caplog.text, 20)
+    await soon(lambda: "reconcile.waits" in caplog.text)
     assert not running.done()
     stop.set()
     await running
