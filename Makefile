@@ -21,8 +21,8 @@ up: setup ## run broker, door, station and two consumers in the foreground; Ctrl
 # One file stays in one process, which has a broker of its own; tests/conftest.py says how many, and which come first.
 PARALLEL ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 
-test: setup-tests ## run every test against a real broker; ARGS="-k name" narrows it down, PARALLEL= is one by one
-	$(PYTHON_BIN)/python -m pytest $(PARALLEL) $(ARGS)
+test: setup-tests ## run every test against a real broker, and alone once more up to three that failed; ARGS="-k name" narrows it down, PARALLEL= is one by one
+	@$(PYTHON_BIN)/python -m scripts.run_tests $(PARALLEL) $(ARGS)
 
 KILLS ?= 50
 soak: setup ## two hundred repetitions of one killer among good tickets while workers and nodes are killed, then KILLS=50 of the station; ARGS="--seed 7"

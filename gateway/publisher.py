@@ -283,7 +283,7 @@ class Publisher:
             self._progress_at = time.monotonic()
             self._confirm_seconds.observe(time.monotonic() - sending.started)
             sending.confirmed()
-        elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE}:
+        elif fate in {Fate.UNROUTABLE, Fate.NO_EXCHANGE, Fate.EXCHANGE_LOST}:
             self._unroutable()
         self._tell(sending, fate)
         if not self._sending:

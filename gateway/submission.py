@@ -46,6 +46,7 @@ _RETRY_AFTER: Final[dict[str, int]] = {
     Fate.NACKED: 2,
     Fate.UNROUTABLE: 3,
     Fate.NO_EXCHANGE: 3,
+    Fate.EXCHANGE_LOST: 3,
     Fate.BLOCKED: 5,
     Fate.UNENCODABLE: 5,
     Obstacle.UNSEEN: 2,

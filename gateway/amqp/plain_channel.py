@@ -23,6 +23,7 @@ class PlainChannel:
     def __init__(self, channel: AbstractChannel) -> None:
         self._channel = channel
         self._sending: set[asyncio.Task[Fate]] = set()
+        self._newest = 0
 
     @classmethod
     async def open(cls, connection: AbstractConnection) -> Self:
@@ -41,7 +42,8 @@ class PlainChannel:
 
     def publish(self, wire: Message, route: Route, ended: Ended) -> None:
         """Publish soon; `ended` is told the fate, for certain, and once."""
-        sending = asyncio.create_task(self._publish(wire_of(wire), route))
+        self._newest += 1
+        sending = asyncio.create_task(self._publish(wire_of(wire), route, self._newest))
         self._sending.add(sending)
 
         def done(task: asyncio.Task[Fate]) -> None:
@@ -63,7 +65,7 @@ class PlainChannel:
         except broker.LOST:
             self.abandon()
 
-    async def _publish(self, wire: Wire, route: Route) -> Fate:
+    async def _publish(self, wire: Wire, route: Route, number: int) -> Fate:
         try:
             exchange = await self._channel.get_exchange(route.exchange, ensure=False)
             await exchange.publish(_message(wire), route.key, mandatory=True)
@@ -72,7 +74,7 @@ class PlainChannel:
         except DeliveryError:
             return Fate.NACKED
         except ChannelNotFoundEntity:
-            return Fate.NO_EXCHANGE
+            return Fate.NO_EXCHANGE if number == self._newest else Fate.EXCHANGE_LOST
         except broker.LOST:
             return Fate.CLOSED
         return Fate.CONFIRMED

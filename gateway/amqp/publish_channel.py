@@ -104,7 +104,15 @@ class PublishChannel(OwnChannel):
                 return
 
     def _ended(self, why: Channel.Close | None) -> None:
-        fate = Fate.NO_EXCHANGE if why is not None and why.reply_code == _NOT_FOUND else Fate.CLOSED
-        waiting, self._pending = list(self._pending.values()), {}
-        for pending in waiting:
-            pending.ended(Fate.UNROUTABLE if pending.returned else fate)
+        waiting, self._pending = self._pending, {}
+        is_missing = why is not None and why.reply_code == _NOT_FOUND
+        for tag, pending in waiting.items():
+            if pending.returned:
+                fate = Fate.UNROUTABLE
+            elif not is_missing:
+                fate = Fate.CLOSED
+            else:
+                # It went missing at one of these, and the broker has ignored what came after that one; which one it
+                # was it does not say. So only the newest is certainly not there.
+                fate = Fate.NO_EXCHANGE if tag == self._tag else Fate.EXCHANGE_LOST
+            pending.ended(fate)

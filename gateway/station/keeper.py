@@ -49,7 +49,9 @@ logger: Final = logging.getLogger("lazaretto.keeper")
 
 _STORE_TROUBLE: Final = (sa.exc.SQLAlchemyError, OSError)
 
-Save = Callable[[AsyncConnection, Sequence[Wire]], Awaitable[None]]
+Stored = Sequence[tuple[Arrival, str | None]]
+"""Items of one transaction, each under the name that it got, or None where it was known."""
+Save = Callable[[AsyncConnection, Sequence[Wire]], Awaitable[Stored]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +179,7 @@ class Keeper:
 
     async def _save(self, line: _Line, wires: Sequence[Wire], *, again: bool = False) -> None:
         try:
-            await self._store.write(lambda transaction: line.save(transaction, wires))
+            stored = await self._store.write(lambda transaction: line.save(transaction, wires))
         except Exception as error:
             if not is_of_the_message(error):
                 raise
@@ -193,17 +195,18 @@ class Keeper:
             if not parts:
                 is_item = line.queue == self._topology.quarantine_queue
                 await self._salvage.keep(wires[0], source=line.queue, error=error, is_item=is_item)
+        else:
+            for arrival, name in stored:
+                _tell_stored(arrival, name)
 
-    async def _save_items(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> None:
+    async def _save_items(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> Stored:
         found, now = [arrivals.read(wire) for wire in wires], time.time()
-        stored, others = await holding.take_in_new(transaction, found, channels=self._channels, now=now)
-        for arrival in stored:
-            _tell_stored(arrival, arrival.ticket)
-        for arrival in others:
-            _tell_stored(arrival, await holding.take_in(transaction, arrival, channels=self._channels, now=now))
+        new, others = await holding.take_in_new(transaction, found, channels=self._channels, now=now)
+        names = [await holding.take_in(transaction, one, channels=self._channels, now=now) for one in others]
         await proofs.settle(transaction, [(arrival.ticket, arrival.generation) for arrival in found])
+        return [*((arrival, arrival.ticket) for arrival in new), *zip(others, names, strict=True)]
 
-    async def _save_events(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> None:
+    async def _save_events(self, transaction: AsyncConnection, wires: Sequence[Wire]) -> Stored:
         read = [journal.decode_each(wire.body) for wire in wires]
         names = Counter(one.event.value for events, _ in read for one in events)
         for events in _lots([events for events, _ in read]):
@@ -217,6 +220,7 @@ class Keeper:
                 source = self._topology.journal_queue
                 await self._salvage.write_raw(transaction, replace(wire, body=others), source=source, error=error)
         await tallying.add(transaction, tallying.EVENTS, names)
+        return ()
 
     async def _watch(self, connection: AbstractConnection, lines: Sequence[_Line], ended: asyncio.Event) -> None:
         """End the session when a queue is gone, or holds messages that this consumer never gets (seen with clients)."""

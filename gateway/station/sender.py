@@ -113,7 +113,7 @@ class Sender:
         return channel
 
 
-_CERTAIN: Final = frozenset({Fate.CONFIRMED, Fate.UNROUTABLE, Fate.NO_EXCHANGE, Fate.UNENCODABLE})
+_CERTAIN: Final = frozenset({Fate.CONFIRMED, Fate.UNROUTABLE, Fate.NO_EXCHANGE, Fate.EXCHANGE_LOST, Fate.UNENCODABLE})
 """What leaves no doubt about the connection."""
 
 
@@ -147,6 +147,8 @@ def _error(fate: Fate, route: Route, *, mandatory: bool) -> NotSent | Unconfirme
             )
         case Fate.NO_EXCHANGE:
             return NotSent(f"the broker has no exchange {route.exchange!r}")
+        case Fate.EXCHANGE_LOST:
+            return Unconfirmed(f"exchange {route.exchange!r} went missing before the confirm")
         case Fate.UNENCODABLE:
             return NotSent("no frames can carry it")
         case Fate.TIMED_OUT:

@@ -23,6 +23,7 @@ import psutil
 
 from gateway.embedded import EmbeddedBroker
 from tests.support.house import House
+from tests.support.processes import those
 from tests.support.program import Program, Programs
 
 GOOD: Final = 10
@@ -82,7 +83,7 @@ class Soak:
     def _happen(self, accident: Accident, dice: random.Random, seen: Repetition) -> None:
         match accident:
             case Accident.WORKER:
-                workers = [p for p in self._nodes["work"].children() if p.name() == "lz-worker"]
+                workers = those(self._nodes["work"].children(), lambda process: process.name() == "lz-worker")
                 if workers:
                     victim = dice.choice(workers)
                     seen.killed.add(victim.pid)

@@ -13,6 +13,7 @@ from gateway.contract.topology import Topology
 from gateway.embedded import EmbeddedBroker
 from tests.integration.door.key_file import KeyFile, bearing
 from tests.support.house import House, call
+from tests.support.processes import those
 from tests.support.program import Program
 from tests.support.waiting import soon
 
@@ -54,7 +55,7 @@ class Load:
 
 
 def _processes(door: Program) -> list[psutil.Process]:
-    return [process for process in door.children() if process.ppid() == door.pid]
+    return those(door.children(), lambda process: process.ppid() == door.pid)
 
 
 async def _under_load(house: House, load: Load, more: int) -> None:

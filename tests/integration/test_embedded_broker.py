@@ -15,6 +15,7 @@ import pytest
 
 from gateway.embedded import BrokerNotStartedError, EmbeddedBroker, free_port
 from gateway.embedded.probe import is_ready
+from tests.support.processes import is_gone
 from tests.support.program import Programs
 from tests.support.waiting import PATIENCE, eventually
 
@@ -29,7 +30,7 @@ def _processes_of(broker: EmbeddedBroker) -> list[psutil.Process]:
 
 
 def _gone(processes: list[psutil.Process]) -> bool:
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+    return all(is_gone(process) for process in processes)
 
 
 async def _publish(url: str, queue: str, count: int, *, settle: float = 0.0) -> None:

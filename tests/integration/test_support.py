@@ -10,6 +10,7 @@ import pytest
 
 from gateway.embedded import EmbeddedBroker
 from gateway.embedded.probe import is_ready
+from tests.support.processes import is_gone
 from tests.support.program import Programs
 from tests.support.proxy import TO_BROKER, TO_CLIENT, Proxy
 from tests.support.waiting import eventually, soon
@@ -92,13 +93,6 @@ def test_a_program_that_ignores_sigterm_is_killed_and_reported(tmp_path: Path) -
     assert program.exit_code == -9
 
 
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.mark.usefixtures("postgresql")
 def test_a_server_that_a_test_process_started_for_itself_ends_with_it(programs: Programs) -> None:
     script = (
@@ -112,7 +106,7 @@ def test_a_server_that_a_test_process_started_for_itself_ends_with_it(programs: 
         servers = psutil.Process(tests.pid).children(recursive=True)
         assert len(servers) > 3, "its main process and those that write for it"
         tests.kill9()
-        eventually(lambda: not any(_is_alive(server) for server in servers), 20)
+        eventually(lambda: all(is_gone(server) for server in servers))
     finally:
         shutil.rmtree(folder)
 

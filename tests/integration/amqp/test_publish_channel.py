@@ -151,6 +151,26 @@ async def test_a_missing_exchange_ends_all_that_wait_and_the_channel_but_no_othe
 
 
 @WAYS
+async def test_of_several_that_wait_as_their_exchange_goes_missing_only_the_newest_is_certainly_not_sent(
+    broker: EmbeddedBroker, prefix: str, way: Way
+) -> None:
+    connection = await _connect(broker.url, prefix)
+    control = await _queue(connection, prefix)
+    channel = await way.open(connection)
+    kept, missing = Route(exchange="", key=prefix), Route(exchange=f"{prefix}.none", key="x")
+
+    fates = await asyncio.gather(*(_send(channel, Wire(body=b"x"), route) for route in (kept, missing, kept)))
+
+    # The first is there; the broker may have said so, or have closed the channel before it did.
+    assert fates[0] in {Fate.CONFIRMED, Fate.EXCHANGE_LOST}
+    assert fates[1:] == [Fate.EXCHANGE_LOST, Fate.NO_EXCHANGE]
+    found = await (await (await connection.channel()).get_queue(prefix)).declare()
+    assert found.message_count == 1
+    await control.queue_delete(prefix)
+    await brokers.close(connection)
+
+
+@WAYS
 async def test_a_line_that_is_cut_ends_all_that_wait(broker: EmbeddedBroker, prefix: str, way: Way) -> None:
     async with Proxy(broker.url) as line:
         connection = await _connect(line.url, prefix)

@@ -15,6 +15,7 @@ from gateway.embedded import EmbeddedBroker, free_port
 from tests.integration.door.conftest import StartDoor
 from tests.integration.door.key_file import KeyFile
 from tests.integration.door.running import RunningDoor
+from tests.support.processes import those
 from tests.support.program import Program, Programs
 from tests.support.waiting import eventually, soon
 
@@ -44,7 +45,7 @@ async def _fresh(door: RunningDoor, path: str) -> str | None:
 
 
 def _workers(program: Program) -> list[psutil.Process]:
-    return [process for process in program.children() if process.ppid() == program.pid]
+    return those(program.children(), lambda process: process.ppid() == program.pid)
 
 
 async def _metric(door: RunningDoor, line: str) -> float:

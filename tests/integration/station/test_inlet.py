@@ -13,7 +13,7 @@ from gateway.contract.topology import Route
 from gateway.contract.wire import Wire
 from gateway.embedded import EmbeddedBroker
 from gateway.station.inlet import SMALL, Inlet
-from gateway.station.sender import NotSent, Sender
+from gateway.station.sender import NotSent, Sender, Unconfirmed
 from tests.support.proxy import Proxy
 from tests.support.waiting import soon
 
@@ -113,10 +113,12 @@ async def test_whoever_waits_for_a_batch_hears_of_the_end(inlet: Inlet) -> None:
     assert await asyncio.wait_for(waiting, 60) == []
 
 
-async def test_a_missing_exchange_is_said_of_each_message_and_takes_no_other_along(sender: Sender, put: Put) -> None:
+async def test_a_missing_exchange_leaves_in_doubt_what_others_were_sent_after_and_takes_nobody_elses_along(
+    sender: Sender, put: Put
+) -> None:
     message = (Route(exchange="nobody-has-made-it", key="k"), Wire(body=b"x"))
     failed = await sender.send_all([message, message], mandatory=False)
-    assert [type(error) for error in failed] == [NotSent, NotSent]
+    assert [type(error) for error in failed] == [Unconfirmed, NotSent]
     await put(1, 10)
 
 

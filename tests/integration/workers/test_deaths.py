@@ -15,6 +15,7 @@ from tests.integration.workers.accidents import FORK_GATE
 from tests.integration.workers.conftest import NewPool
 from tests.integration.workers.orders import MIB, order
 from tests.support.descriptors import descriptors_left
+from tests.support.processes import is_gone
 from tests.support.program import Programs
 from tests.support.waiting import eventually, soon
 
@@ -177,7 +178,7 @@ async def test_what_a_worker_has_started_dies_with_it(pool: Pool, tmp_path: Path
     report = await pool.run(order(f"child {note}", deadline=1.5))
     assert report.outcome is Outcome.TIMED_OUT
     child = int(note.read_text())
-    await soon(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+    await soon(lambda: is_gone(child))
 
 
 async def test_what_a_worker_has_started_dies_with_it_though_it_has_left_its_group(pool: Pool, tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ async def test_lost_mold_charges_nobody_and_is_replaced(new_pool: NewPool, tmp_p
     os.kill(mold, signal.SIGKILL)
     reports = await asyncio.gather(*runs)
     assert [(report.outcome, report.code) for report in reports] == [(Outcome.RELEASED, "mold_lost")] * 2
-    assert not any(psutil.pid_exists(pid) and psutil.Process(pid).status() == "running" for pid in workers)
+    await soon(lambda: all(is_gone(pid) for pid in workers))
     assert (await pool.run(order())).outcome is Outcome.SUCCEEDED
     assert pool.mold_pid != mold
 

@@ -13,6 +13,7 @@ from gateway.contract.outcomes import Outcome
 from tests.integration.workers.accidents import FORK_GATE, MOLD_GATE
 from tests.integration.workers.conftest import NewPool
 from tests.integration.workers.orders import order
+from tests.support.processes import is_gone
 from tests.support.waiting import PATIENCE, soon
 
 pytestmark = pytest.mark.timeout(30)
@@ -55,7 +56,7 @@ async def test_deadline_under_a_frozen_mold_is_a_deadline(pool: Pool, tmp_path: 
     assert (report.outcome, report.code) == (Outcome.TIMED_OUT, "deadline")
     assert report.seconds < 5
     child = int((tmp_path / "pid").read_text())
-    await soon(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+    await soon(lambda: is_gone(child))
 
 
 async def test_worker_that_dies_idle_under_a_frozen_mold_is_replaced(pool: Pool) -> None:

@@ -12,6 +12,7 @@ from consumer.recycle import Limits
 from gateway.contract.outcomes import Outcome
 from tests.integration.workers.conftest import NewPool
 from tests.integration.workers.orders import order
+from tests.support.processes import is_gone
 from tests.support.program import Programs
 from tests.support.waiting import eventually, soon
 
@@ -29,7 +30,7 @@ async def test_copy_of_a_worker_that_comes_back_from_the_handler_says_nothing_fo
     (copy,) = psutil.Process(worker).children()
     second = asyncio.create_task(pool.run(order(f"wait {tmp_path / 'go'}", deadline=110.0)))
     (tmp_path / "copy").touch()
-    await soon(lambda: not copy.is_running() or copy.status() == psutil.STATUS_ZOMBIE, 30.0)
+    await soon(lambda: is_gone(copy), 30.0)
     (tmp_path / "go").touch()
     reports = [first, await second, *[await pool.run(order("fine")) for _ in range(3)]]
     assert {(report.outcome, report.worker) for report in reports} == {(Outcome.SUCCEEDED, worker)}
