@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psutil
 
-from benchmarks.depth import Slope, drain, ready
+from benchmarks.depth import Slope, drain, none_was_turned_away, ready
 from benchmarks.filling import fill, tickets
 from benchmarks.house import SHORTENED, House
 from benchmarks.scale import Scale
@@ -68,7 +68,9 @@ def _claim(house: House, items: int) -> Slope:
     left = ready(house, _QUEUE) - items
     node = house.node(handler="handle_nothing_inline", workers=_SLOTS, inline=True)
     try:
-        return drain(house, node, _QUEUE, items, left=left)
+        slope = drain(house, node, _QUEUE, items, left=left)
+        none_was_turned_away(house, _TOPOLOGY)
+        return slope
     finally:
         node.stop()
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import psutil
 
 from benchmarks import client
-from benchmarks.depth import Slope, drain
+from benchmarks.depth import Slope, drain, none_was_turned_away
 from benchmarks.house import House
 from benchmarks.limit import ceiling
 from benchmarks.peers import on_redis, running
@@ -22,13 +22,13 @@ from benchmarks.peers.registry import BULLMQ, Peer
 from benchmarks.programs import workers
 from benchmarks.scale import Scale
 from benchmarks.waiting import until
-from gateway.contract.topology import Lane
+from gateway.contract.topology import Lane, Topology
 from gateway.embedded import free_port
 
 PREFETCH: Final = 32
 """Unacknowledged items of the inline node and of the bare consumer."""
 WORKERS: Final = 2
-_WORK: Final = "tickets.work"
+_TOPOLOGY: Final = Topology(prefix="tickets")
 _PEER: Final = "peer"
 _LIMIT: Final = "limit"
 _WITHIN: Final = 60.0
@@ -107,7 +107,9 @@ def _fleet(house: House, items: int, *, inline: bool, **env: str) -> Slope:
     handler, workers = ("handle_nothing_inline", PREFETCH) if inline else ("handle_nothing", WORKERS)
     node = house.node(Lane.WORK, handler=handler, workers=workers, inline=inline, **env)
     try:
-        return drain(house, node, _WORK, items)
+        slope = drain(house, node, _TOPOLOGY.lane_queue(Lane.WORK), items)
+        none_was_turned_away(house, _TOPOLOGY)
+        return slope
     finally:
         node.stop()
 

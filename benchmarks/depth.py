@@ -14,6 +14,7 @@ import aio_pika
 from benchmarks.house import House
 from benchmarks.programs import Program
 from benchmarks.waiting import INTERVAL, BenchmarkFailed
+from gateway.contract.topology import Topology
 
 _FROM: Final = 0.9
 _TO: Final = 0.05
@@ -98,6 +99,12 @@ def drain(
     """
     together = [programs] if isinstance(programs, Program) else programs
     return asyncio.run(_watch(house, together, queue, items, left=left, begin=begin))
+
+
+def none_was_turned_away(house: House, topology: Topology) -> None:
+    """Raise BenchmarkFailed where items are in quarantine that should have run: that has a price of its own."""
+    if (held := ready(house, topology.quarantine_queue)) > 0:
+        raise BenchmarkFailed(f"{held} items went to quarantine instead of running")
 
 
 def ready(house: House, queue: str) -> int:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from benchmarks import client
-from benchmarks.depth import Slope, drain
+from benchmarks.depth import Slope, drain, none_was_turned_away
 from benchmarks.filling import fill, tickets
 from benchmarks.house import House
 from benchmarks.limit import ceiling
@@ -115,7 +115,9 @@ def _drained(house: House, nodes: Sequence[Program], wires: Iterable[Wire], item
             node.hold()
         fill(house, _TOPOLOGY.to_lane(Lane.WORK), wires)
         ready = items - len(nodes)  # each node has been handed its first
-        return drain(house, nodes, _TOPOLOGY.lane_queue(Lane.WORK), ready, begin=lambda: _let_go(nodes))
+        slope = drain(house, nodes, _TOPOLOGY.lane_queue(Lane.WORK), ready, begin=lambda: _let_go(nodes))
+        none_was_turned_away(house, _TOPOLOGY)
+        return slope
     finally:
         _let_go(nodes)
         for node in nodes:

@@ -60,15 +60,17 @@ class Policies:
 
     default: Policy = field(default_factory=Policy)
     by_kind: Mapping[str, Policy] = field(default_factory=dict)
+    longest_run: float = field(init=False, repr=False, compare=False)
+    """The longest deadline of all kinds, in seconds."""
+
+    def __post_init__(self) -> None:
+        """Work out once what is asked for with every delivery."""
+        longest = max(policy.run_deadline for policy in (self.default, *self.by_kind.values()))
+        object.__setattr__(self, "longest_run", longest)
 
     def of(self, kind: str) -> Policy:
         """Return the policy that applies to `kind`."""
         return self.by_kind.get(kind, self.default)
-
-    @property
-    def longest_run(self) -> float:
-        """The longest deadline of all kinds, in seconds."""
-        return max(policy.run_deadline for policy in (self.default, *self.by_kind.values()))
 
 
 _STATION_KEYS = frozenset({"owner", "review_within"})
