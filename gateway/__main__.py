@@ -23,6 +23,7 @@ from gateway.app import AddressTaken, DoorFailed, serve
 from gateway.certificate import BadCertificate, Certificate
 from gateway.clients import Clients
 from gateway.contract import event_loop, logs
+from gateway.depot import DepotUnusable, open_depot
 from gateway.door import START_PATIENCE
 from gateway.key_lines import BadKeyFile
 from gateway.membership import Membership
@@ -115,6 +116,8 @@ async def _serve(
         return _complain(USAGE, str(error))
     except (BadKeyFile, BadCertificate) as error:
         return _complain(USAGE, *error.problems)
+    except DepotUnusable as error:
+        return _complain(USAGE, f"LAZARETTO_ATTACHMENTS: {error}")
     except DoorFailed:
         log.exception("door_failed")
         return OUR_BUG
@@ -133,6 +136,10 @@ async def _check(settings: DoorSettings, vocabulary: Vocabulary) -> int:
         print(f"  {name} = {value}")
     print(f"vocabulary: {vocabulary.name}, {vocabulary.encoding.n_vocab} tokens")
     print(f"traces: {'on' if tracing.are_wanted(os.environ) else 'off'}")
+    try:
+        open_depot(settings.depot)
+    except DepotUnusable as error:
+        return _complain(USAGE, f"LAZARETTO_ATTACHMENTS: {error}")
     try:
         print(f"keys: {_keys(settings)}")
     except (BadKeyFile, BadCertificate) as error:

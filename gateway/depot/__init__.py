@@ -25,6 +25,10 @@ class DepotDown(Exception):
     """It cannot be reached or takes no more: says nothing about what lies there. The text says why."""
 
 
+class DepotUnusable(DepotDown):
+    """It cannot even be spoken to, for what its URL or this machine lacks; the text says what."""
+
+
 class ContentLost(Exception):
     """The depot is there, and the content is not, or is not what it was. The text says which."""
 
@@ -76,7 +80,10 @@ def place_of(setting: str, data: Path) -> str:
 
 
 def open_depot(place: str, *, patience: float = 10.0) -> Depot:
-    """Return the depot at a place; touches nothing yet. `patience` is for how many seconds an object store is tried."""
+    """Return the depot at a place; touches nothing yet. `patience` is for how many seconds an object store is tried.
+
+    Raises DepotUnusable.
+    """
     if "://" in place:
         from gateway.depot.objects import Objects  # noqa: PLC0415 - only those who use one load the library
 

@@ -15,11 +15,13 @@ from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import from_url
 
 from gateway.contract.references import Reference, owner_of
-from gateway.depot import MARK, ContentLost, DepotDown, Folder
+from gateway.depot import MARK, ContentLost, DepotDown, DepotUnusable, Folder
 
 _CONNECT: Final = timedelta(seconds=3)
 _RETRIES: Final = 3
 _OF_THE_CLIENT: Final = frozenset({"allow_http"})
+_NO_CERTIFICATES: Final = "No CA certificates"
+"""What the library's HTTP client says in the middle of a dump of its values."""
 _MISSING: Final = (NotFoundError, FileNotFoundError)
 """Which of them it raises depends on its version."""
 
@@ -28,7 +30,7 @@ class Objects:
     """The depot under a prefix of a bucket."""
 
     def __init__(self, url: str, *, patience: float) -> None:
-        """`patience` is for how many seconds one call may take, tries together."""
+        """`patience` is for how many seconds one call may take, tries together; raises DepotUnusable."""
         options = dict(parse_qsl(urlsplit(url).query))
         self._name = url.partition("?")[0]
         self._marked = False
@@ -40,7 +42,10 @@ class Objects:
             "client_options": client,
             "retry_config": {"max_retries": _RETRIES, "retry_timeout": waits},
         }
-        self._store: Any = from_url(self._name, **settings)
+        try:
+            self._store: Any = from_url(self._name, **settings)
+        except (BaseError, ValueError) as error:
+            raise DepotUnusable(_why_unusable(self._name, str(error))) from error
 
     def put(self, folder: str, contents: Mapping[str, bytes]) -> None:
         """See `Depot`."""
@@ -104,6 +109,12 @@ class Objects:
     def _down(self, error: Exception) -> DepotDown:
         # What the library adds in further lines is a dump of its own values.
         return DepotDown(f"{self._name}: {str(error).partition(chr(10))[0]}")
+
+
+def _why_unusable(name: str, error: str) -> str:
+    if _NO_CERTIFICATES in error:
+        return f"{name}: this machine trusts no certificate authority: install ca-certificates, or set SSL_CERT_FILE"
+    return f"{name}: {error.partition(chr(10))[0]}"
 
 
 def _folder(name: str, found: list[Any]) -> Folder:

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from gateway.amqp.broker import BrokerUnreachable, TopologyConflict
 from gateway.contract import logs
+from gateway.depot import DepotUnusable
 from gateway.key_lines import BadKeyFile
 from gateway.settings import SettingsError, StationSettings, help_text, load
 from gateway.station import command_line, keys_verb
@@ -55,6 +56,9 @@ def main() -> int:
         return asyncio.run(_run(arguments, settings))
     except ChannelUnusable as error:
         print(f"LAZARETTO_ALERT_URLS: {error}", file=sys.stderr)
+        return _USAGE
+    except DepotUnusable as error:
+        print(f"LAZARETTO_ATTACHMENTS: {error}", file=sys.stderr)
         return _USAGE
     except BadKeyFile as error:
         print("LAZARETTO_DESK_KEYS:", *error.problems, sep="\n", file=sys.stderr)

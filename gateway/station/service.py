@@ -67,7 +67,9 @@ async def serve(settings: StationSettings) -> None:
     traces = open_traces(Service.STATION)
     sender = Sender(settings.broker_url, traces)
     alerting = wiring.channels(settings, sender)
+    depot = open_depot(settings.depot)
     store = await Store.open(settings.store)
+    connection: AbstractConnection | None = None
     try:
         connection = await _connected(settings)
         vitals = Vitals()
@@ -107,7 +109,7 @@ async def serve(settings: StationSettings) -> None:
         )
         depot_sweep = DepotSweep(
             store=store,
-            depot=open_depot(settings.depot),
+            depot=depot,
             urls=settings.broker_url,
             topology=settings.topology,
             patience=Patience(retention=settings.attachments_retention, grace=settings.attachments_grace),
@@ -147,6 +149,8 @@ async def serve(settings: StationSettings) -> None:
     except* broker.TopologyConflict as conflict:
         raise conflict.exceptions[0] from None
     finally:
+        if connection is not None and not connection.is_closed:  # or it was the keeper's
+            await broker.close(connection)
         await sender.close()
         await store.close()
         await traces.close()
@@ -156,6 +160,7 @@ async def serve(settings: StationSettings) -> None:
 async def check(settings: StationSettings) -> list[str]:
     """Try everything that `serve` needs and say what was found; raises what `serve` raises."""
     traced = are_wanted(os.environ)
+    open_depot(settings.depot)
     sender = Sender(settings.broker_url)
     alerting = wiring.channels(settings, sender)
     store = await Store.open(settings.store)
