@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -118,11 +119,26 @@ def _machine() -> dict[str, Any]:
         "load_average": [round(value, 2) for value in psutil.getloadavg()],
         "system": platform.platform(),
         "python": platform.python_version(),
+        "loop_ns": _loop_ns(),
         "rabbitmq": _rabbitmq(),
         **{name: version(name) for name in packages},
         "peers": {name: found for name, found in environment.versions().items() if name in environment.MEASURED}
         | {on_redis.NAME: on_redis.version()},
     }
+
+
+def _loop_ns() -> float:
+    """Return how many processor nanoseconds a turn of a plain loop takes: the pace of this interpreter and machine."""
+    turns = 1_000_000
+    timed = timeit.repeat(
+        "for _ in range(turns): count += 1",
+        "count = 0",
+        timer=time.process_time,
+        number=1,
+        repeat=5,
+        globals={"turns": turns},
+    )
+    return round(min(timed) / turns * 1e9, 1)
 
 
 def _rabbitmq() -> str:

@@ -46,9 +46,10 @@ def table(documents: Documents) -> str:
 def _machine(name: str, document: Mapping[str, Any]) -> str:
     machine = document["machine"]
     load = ", ".join(map(str, machine["load_average"]))
+    pace = f" ({machine['loop_ns']} ns for a turn of a plain loop)" if "loop_ns" in machine else ""
     return (
         f"* `{name}`, {document['form']} form, {document['at']}: {machine['cores']} cores, load average {load}, Python"
-        f" {machine['python']}, RabbitMQ {machine['rabbitmq']}"
+        f" {machine['python']}{pace}, RabbitMQ {machine['rabbitmq']}"
     )
 
 
