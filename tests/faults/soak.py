@@ -106,12 +106,8 @@ class Soak:
         if len({(start.generation, start.attempt) for start in starts}) != len(starts) or len(starts) > 3:
             seen.faults.append(f"the killer was started {len(starts)} times")
         nodes_died = len(seen.accidents) - seen.accidents.count(Accident.WORKER)
-        told = {start.attempt for start in starts}
-        for run in self._house.show(killer)["runs"]:
-            # Nobody sees a start whose node dies before it, or whose worker is killed before its handler's first word.
-            is_seen = run["attempt"] in told or run["outcome"] == "lost" or run["worker"] in seen.killed
-            if run["outcome"] in {"crashed", "lost"} and not is_seen:
-                seen.faults.append(f"the killer was charged for attempt {run['attempt']}, which nobody has started")
+        if len(starts) < 3 and "lost" not in charged:  # a node died that had it, before it started it
+            seen.faults.append(f"the killer was started only {len(starts)} times")
         for ticket in good:
             runs = [run for run in self._house.show(ticket)["runs"] if run["outcome"] in {"crashed", "lost"}]
             seen.good_charged += len(runs)
