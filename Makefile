@@ -84,8 +84,8 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .venv/lock/bin/pip-compile --quiet 
 lock: setup ## write the lock files anew from pyproject.toml; keeps what is pinned unless UPGRADE=--upgrade
 	$(PYTHON_BIN)/python -m venv .venv/lock
 	.venv/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra fast --extra otel --extra zstd --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra fast --extra otel --extra zstd --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra brotli --extra fast --extra otel --extra zstd --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra brotli --extra fast --extra otel --extra zstd --output-file requirements-dev.lock
 	$(COMPILE) $(UPGRADE) requirements-fuzz.in --output-file requirements-fuzz.lock
 	$(COMPILE) $(UPGRADE) requirements-peers.in --output-file requirements-peers.lock
 	$(COMPILE) $(UPGRADE) pyproject.toml --only-build-deps --build-deps-for wheel --output-file requirements-build.lock

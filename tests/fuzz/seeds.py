@@ -21,6 +21,8 @@ SEEDS: Final[Mapping[str, tuple[bytes, ...]]] = {
         b"\1\xff" + gzip.compress(b"\0" * 9999, mtime=0),
         b"\2\1" + zlib.compress(b"hello"),
         b"\2\1" + zlib.compress(b"hello")[2:-4],
+        b"\3\5" + bytes.fromhex("28b52ffd20646500002868656c6c6f01008ca96801"),
+        b"\4\5" + bytes.fromhex("1b6300f8a5cbd0d8de046a5140961a"),
     ),
     "json": (_TICKET, b'["\\ud83d\\ude00", -0.0, 18446744073709551615]', b"[[[[[[[[[[[[[[[[[[", b'{"a":1,"\\u0061":2}'),
     "text": (

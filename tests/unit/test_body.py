@@ -161,7 +161,7 @@ async def test_broken_gzip_is_refused_and_never_read_short(server: Server, coded
     assert server.violation().rule is Rule.BROKEN_CONTENT_ENCODING
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd, gzip", "compress", "gzip, gzip"])
+@pytest.mark.parametrize("coding", ["zstd, gzip", "compress", "gzip, br", "gzip, gzip"])
 async def test_other_codings_are_refused_naming_the_supported_ones(server: Server, coding: str) -> None:
     await _post(server, b"x", Content_Encoding=coding)
     assert server.violation().rule is Rule.UNSUPPORTED_CONTENT_ENCODING

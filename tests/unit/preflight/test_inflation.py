@@ -8,13 +8,23 @@ import zlib
 from collections.abc import Callable
 from typing import TypeAlias
 
+import brotli
 import psutil
 import pytest
 from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.preflight.inflation import MAX_MEMBERS, ZSTD_WINDOW_LOG, Broken, Coding, Inflater, Overflow, inflate
+from gateway.preflight.inflation import (
+    BROTLI_WINDOW_LOG,
+    MAX_MEMBERS,
+    ZSTD_WINDOW_LOG,
+    Broken,
+    Coding,
+    Inflater,
+    Overflow,
+    inflate,
+)
 
 CAP = 100_000
 
@@ -29,6 +39,10 @@ def _zstd(content: bytes, *, window_log: int = 20) -> bytes:
     return stream.compress(content) + stream.flush()
 
 
+def _brotli(content: bytes, *, window_log: int = 22) -> bytes:
+    return bytes(brotli.compress(content, lgwin=window_log))
+
+
 Encoder: TypeAlias = tuple[Coding, Callable[[bytes], bytes]]
 ENCODERS: list[Encoder] = [
     (Coding.IDENTITY, bytes),
@@ -36,6 +50,7 @@ ENCODERS: list[Encoder] = [
     (Coding.DEFLATE, zlib.compress),
     (Coding.DEFLATE, _raw_deflate),
     (Coding.ZSTD, _zstd),
+    (Coding.BROTLI, _brotli),
 ]
 CODED = ENCODERS[1:]
 
@@ -72,7 +87,7 @@ def test_all_members_of_a_gzip_are_read_and_padding_is_skipped(members: list[byt
 
 
 @given(
-    st.sampled_from([Coding.GZIP, Coding.DEFLATE, Coding.ZSTD]),
+    st.sampled_from([Coding.GZIP, Coding.DEFLATE, Coding.ZSTD, Coding.BROTLI]),
     st.binary(max_size=500),
     st.lists(st.integers(1, 9), max_size=9),
 )
@@ -130,7 +145,29 @@ def test_a_frame_that_wants_to_look_back_further_than_http_has_it_is_broken(wind
     assert inflate(_zstd(b"x", window_log=ZSTD_WINDOW_LOG), Coding.ZSTD, max_bytes=CAP) == b"x"
 
 
+@pytest.mark.parametrize("window_log", range(10, 25))
+def test_a_brotli_stream_may_look_back_for_four_mebibytes(window_log: int) -> None:
+    content = bytes(range(256)) * 100
+    undone = inflate(_brotli(content, window_log=window_log), Coding.BROTLI, max_bytes=CAP)
+    if window_log > BROTLI_WINDOW_LOG:
+        assert undone == Broken(detail=f"this is not br: its window is {1 << window_log - 20} MiB, at most 4")
+    else:
+        assert undone == content
+
+
+@pytest.mark.parametrize("cut", [1, 5, 50])
+def test_a_brotli_bomb_in_pieces_costs_no_more_than_its_window(cut: int) -> None:
+    bomb = _brotli(bytes(200 << 20), window_log=BROTLI_WINDOW_LOG)
+    inflater = Inflater(Coding.BROTLI, max_bytes=CAP)
+    before = psutil.Process().memory_info().rss
+    problem = inflater.feed(bomb[:cut]) or inflater.feed(bomb[cut:])
+    assert isinstance(problem, Overflow)
+    assert psutil.Process().memory_info().rss - before < 16 << 20
+
+
 def test_bytes_after_the_end_are_an_error_not_dropped() -> None:
+    assert isinstance(inflate(_brotli(b"a") + b"junk", Coding.BROTLI, max_bytes=CAP), Broken)
+    assert isinstance(_in_pieces(_brotli(b"a") + b"junk", Coding.BROTLI, [1] * 99), Broken)
     assert isinstance(inflate(_zstd(b"a") + b"junk", Coding.ZSTD, max_bytes=CAP), Broken)
     assert isinstance(inflate(gzip.compress(b"a") + b"junk", Coding.GZIP, max_bytes=CAP), Broken)
     assert isinstance(inflate(zlib.compress(b"a") + b"junk", Coding.DEFLATE, max_bytes=CAP), Broken)
@@ -149,7 +186,8 @@ def test_a_plain_body_that_claims_gzip_is_broken() -> None:
         (" GZip ", Coding.GZIP),
         ("x-gzip", Coding.GZIP),
         ("deflate", Coding.DEFLATE),
-        ("br", None),
+        ("br", Coding.BROTLI),
+        ("compress", None),
         ("zstd", Coding.ZSTD),
         ("gzip, gzip", None),
     ],
