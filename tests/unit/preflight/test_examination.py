@@ -125,7 +125,7 @@ def test_a_coded_message_from_past_the_door_is_inflated_under_the_cap(vocabulary
     ):
         coded = Submission(body=body, content_type="text/plain", kind="k", content_encoding="gzip")
         assert _refused(coded, vocabulary).violations[0].rule is rule
-    coded = Submission(body=b"x", content_type="text/plain", kind="k", content_encoding="br")
+    coded = Submission(body=b"x", content_type="text/plain", kind="k", content_encoding="compress")
     assert _refused(coded, vocabulary).violations[0].rule is Rule.UNSUPPORTED_CONTENT_ENCODING
 
 
