@@ -18,6 +18,7 @@ from gateway.station.escalations import Escalation
 from gateway.station.fleet import NodeState
 from gateway.station.lineage import Descent
 from gateway.station.operations import Operation
+from gateway.station.pardons import Candidate
 from gateway.station.progress import Line, Outcome
 from gateway.station.tombstones import countdown
 
@@ -99,6 +100,18 @@ def of_operation(one: Operation, counted: Mapping[Outcome, int]) -> dict[str, An
         "started_by": one.started_by,
         "reason": one.reason,
         "ended_at": one.ended_at,
+    }
+
+
+def of_reset(
+    found: Sequence[Candidate], marked: Sequence[Candidate] | None, failed: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what gets its attempts back as `reset --json` and the desk's API give it; `marked` None: only counted."""
+    return {
+        "found": len(found),
+        "items": [asdict(candidate) for candidate in found],
+        "reset": None if marked is None else [candidate.ticket for candidate in marked],
+        "failed": list(failed),
     }
 
 

@@ -58,6 +58,35 @@ class Candidate:
     """Charged runs of this generation."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """What was found, and what of it gets its attempts back: the rest had ended meanwhile."""
+
+    found: list[Candidate]
+    marked: list[Candidate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miscounted:
+    """There are others by now than somebody agreed to, so nothing was changed."""
+
+    expected: int
+    found: int
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for a person."""
+        return f"{self.expected:,} expected, {self.found:,} found: nothing was changed"
+
+
+async def reset(store: Store, selection: Selection, decision: Decision, *, expect: int | None) -> Marked | Miscounted:
+    """Give back what is still on its way, if that is as much as was expected; raises NoFence."""
+    found = await in_flight(store, selection)
+    if expect is not None and expect != len(found):
+        return Miscounted(expected=expect, found=len(found))
+    return Marked(found=found, marked=await mark(store, found, decision))
+
+
 async def in_flight(store: Store, selection: Selection) -> list[Candidate]:
     """Return what is still on its way, by ticket; raises NoFence."""
     async with store.reading() as transaction:

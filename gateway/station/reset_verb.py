@@ -6,15 +6,14 @@ Owns its arguments and what it prints.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from gateway.contract.outcomes import CHARGED
 from gateway.settings import StationSettings
 from gateway.station import pardons, replays, wording
 from gateway.station.arguments import moment
 from gateway.station.decided import Decision, Done
-from gateway.station.documents import written
+from gateway.station.documents import of_reset, written
 from gateway.station.pardons import Candidate, NoFence, Selection
 from gateway.station.replays import Plan
 from gateway.station.sender import Sender
@@ -100,13 +99,7 @@ def _tell(
 ) -> int:
     code = REFUSED if failed else OK
     if arguments.json:
-        document: dict[str, Any] = {
-            "found": len(found),
-            "items": [asdict(candidate) for candidate in found],
-            "reset": None if done is None else [candidate.ticket for candidate in done],
-            "failed": list(failed),
-        }
-        print(written(document, indent=True))
+        print(written(of_reset(found, done, failed), indent=True))
         return code
     where = "in quarantine" if arguments.quarantined else "on their way"
     if done is None:

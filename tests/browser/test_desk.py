@@ -21,6 +21,7 @@ PAGES = (
     "/items/9417/review",
     "/operations",
     "/operations/new?kind=abuse.report&all=yes",
+    "/operations/reset",
     "/discarded",
     "/refusals?view=groups",
     "/refusals",
@@ -276,3 +277,22 @@ def test_every_page_fits_names_what_can_be_used_and_breaks_no_rule_of_its_own(
     expect(page.locator(":focus")).to_have_text("Skip to the content")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
+
+
+def test_on_a_phone_items_come_first_and_their_filters_when_asked_for(reviewers: Reviewers) -> None:
+    page = reviewers.signed_in("Ana", viewport={"width": 390, "height": 844}, has_touch=True)
+    page.goto(reviewers.station.url + "/items")
+    text = page.get_by_label("Ticket or detail")
+    expect(text).to_be_hidden()
+    first = page.locator("tbody tr").first.bounding_box()
+    assert first is not None
+    assert first["y"] < 844
+    ticket = page.locator("tbody tr a.ticket").first.inner_text()
+    page.get_by_text("Which items", exact=True).click()
+    text.fill(ticket)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("link", name=ticket, exact=True)).to_be_visible()
+    expect(page.get_by_text("Which items: narrowed down")).to_be_visible()
+    page.set_viewport_size({"width": 1200, "height": 800})
+    expect(text).to_have_value(ticket)
+    expect(text).to_be_visible()

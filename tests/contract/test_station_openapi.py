@@ -52,7 +52,8 @@ def test_every_reference_leads_somewhere_and_every_schema_is_referred_to() -> No
     document = openapi.document()
     references = set(_values(document, "$ref"))
     schemas = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-    queries = {f"#/components/schemas/{name}" for name in ("Listing", "RejectionsQuery", "AuditQuery", "GroupsQuery")}
+    names = ("Listing", "RejectionsQuery", "AuditQuery", "GroupsQuery", "ResetQuery")
+    queries = {f"#/components/schemas/{name}" for name in names}
     assert references <= schemas
     assert schemas <= references | queries
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from gateway.contract.outcomes import Outcome
+from gateway.contract.outcomes import CHARGED, Outcome
 from gateway.contract.topology import Lane
-from gateway.station import duties
+from gateway.station import duties, pardons
 from gateway.station.decided import DiscardCode
 from gateway.station.duties import MAX_OWNER
 from gateway.station.edits import Edit
@@ -162,6 +162,35 @@ class StartBody(Decide):
     """A draft is to be done."""
 
     expect: int | None = Field(default=None, ge=0, description="how many items can be done, as the reviewer saw it")
+
+
+def _charged(outcome: Outcome) -> Outcome:
+    if outcome not in CHARGED:
+        raise ValueError(f"no such run is charged; write one of {', '.join(sorted(CHARGED))}")
+    return outcome
+
+
+Charged = Annotated[Outcome, AfterValidator(_charged)]
+
+
+class ResetQuery(Body):
+    """Which items on their way: those with a charged run that all of this is true of."""
+
+    kind: Short | None = None
+    outcomes: tuple[Charged, ...] = Field(default=(), description="of that run; none: any that is charged")
+    node: Short | None = Field(default=None, description="of that run")
+    since: Moment | None = None
+    until: Moment | None = None
+
+    def selected(self) -> pardons.Selection:
+        """Return the selection."""
+        return pardons.Selection(**{name: getattr(self, name) for name in ResetQuery.model_fields})
+
+
+class ResetBody(ResetQuery, Decide):
+    """They are to get their attempts back."""
+
+    expect: int = Field(ge=0, description="how many there are, as whoever decides has seen it")
 
 
 class Listing(FilterBody):

@@ -8,7 +8,7 @@ programs. Decides nothing about items.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from gateway.station.desk.rendering import page
 from gateway.station.identity import Identity, Role, Via
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[web.StreamResponse]])
 
 logger: Final = logging.getLogger("lazaretto.desk")
 
@@ -70,10 +71,10 @@ def under_tls(request: web.Request) -> bool:
     return request.secure or request.app[SETTINGS].desk_link.startswith("https://")
 
 
-def needs(role: Role) -> Callable[[Handler], Handler]:
+def needs(role: Role) -> Callable[[AnyHandler], AnyHandler]:
     """Let a handler be reached by those who may do what takes `role`; without this a change takes a reviewer."""
 
-    def marked(handler: Handler) -> Handler:
+    def marked(handler: AnyHandler) -> AnyHandler:
         _LEAST[handler] = role
         return handler
 
@@ -137,10 +138,14 @@ async def _let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
     request[IDENTITY] = found
     request[HOLDER] = _holder(found, cookie)
     changes = request.method not in _READING
-    _must_be(request, _LEAST.get(request.match_info.handler, Role.REVIEWER if changes else Role.READER))
+    _must_be(request, _least(request.match_info.handler, Role.REVIEWER if changes else Role.READER))
     if changes and found.via is not Via.KEY:  # which no browser sends by itself
         await _must_be_ours(request)
     return await handler(request)
+
+
+def _least(handler: object, otherwise: Role) -> Role:
+    return _LEAST.get(getattr(handler, "__func__", handler), otherwise)
 
 
 def _holder(identity: Identity, cookie: str | None) -> str:

@@ -23,6 +23,8 @@ from gateway.station.desk.bodies import (
     RejectionsQuery,
     ReleaseBody,
     ReplayBody,
+    ResetBody,
+    ResetQuery,
     SignBody,
     StartBody,
 )
@@ -46,6 +48,7 @@ def document() -> dict[str, Any]:
     """Return the description."""
     item, operation = "ticket", "id"
     no_item, no_operation = {"404": "It was never in quarantine here."}, {"404": "There is no such operation."}
+    no_starts = {"409": "No node keeps starts in this store."}
     decided = {
         **no_item,
         "409": "Somebody was first (`winner`), or it cannot be done (`reason`).",
@@ -109,6 +112,19 @@ def document() -> dict[str, Any]:
             },
             "/v1/operations/{id}/continue": {
                 "post": _post("continueOperation", "Go on.", Decide, "Operation", operation, changed)
+            },
+            "/v1/resets": {
+                "get": _get(
+                    "countResets", "What would get its attempts back.", "Reset", None, no_starts, query=ResetQuery
+                ),
+                "post": _post(
+                    "reset",
+                    "Give attempts back to what is on its way; takes an admin.",
+                    ResetBody,
+                    "Reset",
+                    None,
+                    {"409": f"There are others than were counted. {no_starts['409']}", "422": "Nobody named."},
+                ),
             },
             "/v1/rejections": {"get": _get("listRejections", "What was refused.", "Any", query=RejectionsQuery)},
             "/v1/rejections/{request}/admit": {

@@ -21,6 +21,8 @@ from gateway.station.desk.bodies import (
     RejectionsQuery,
     ReleaseBody,
     ReplayBody,
+    ResetBody,
+    ResetQuery,
     SignBody,
     StartBody,
 )
@@ -34,6 +36,7 @@ _TEXT: Final = {"type": "string"}
 _OR_TEXT: Final = {"type": ["string", "null"]}
 _MOMENT: Final = {"type": ["number", "null"], "description": "Unix seconds"}
 _COUNT: Final = {"type": "integer", "minimum": 0}
+_CANDIDATE: Final = {"ticket": _TEXT, "generation": _COUNT, "kind": _TEXT, "state": _TEXT, "charged": _COUNT}
 REFS: Final = "#/components/schemas/{model}"
 
 
@@ -62,6 +65,8 @@ def schemas() -> dict[str, Any]:
         NoteBody,
         SignBody,
         GroupsQuery,
+        ResetQuery,
+        ResetBody,
     ]
     _, described = models_json_schema([(model, "validation") for model in models], ref_template=REFS)
     found: dict[str, Any] = described["$defs"]
@@ -154,6 +159,14 @@ def schemas() -> dict[str, Any]:
         ),
         "Operations": _object({"operations": {"type": "array", "items": ref("Operation")}}),
         "Lines": _object({"items": {"type": "array", "items": ref("Line")}, "next": {"type": ["integer", "null"]}}),
+        "Reset": _object(
+            {
+                "found": _COUNT,
+                "items": {"type": "array", "items": _object(_CANDIDATE)},
+                "reset": {"type": ["array", "null"], "items": _TEXT, "description": "tickets; null: only counted"},
+                "failed": {"type": "array", "items": _TEXT},
+            }
+        ),
         "Act": _object(
             {
                 "number": _COUNT,

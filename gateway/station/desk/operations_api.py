@@ -1,4 +1,4 @@
-"""`/v1/operations`: many items at once.
+"""`/v1/operations` and `/v1/resets`: many items at once.
 
 Owns the translation between HTTP and operations. Decides nothing.
 """
@@ -10,16 +10,19 @@ from aiohttp import web
 
 from gateway.preflight.vocabulary import VocabularyError
 from gateway.settings import StationSettings
-from gateway.station import candidates, operations, progress
+from gateway.station import candidates, operations, pardons, progress
 from gateway.station.candidates import TooMany
 from gateway.station.checks import Checks
 from gateway.station.decided import Decision
 from gateway.station.desk import address, problems
-from gateway.station.desk.asking import actor, answer, document
-from gateway.station.desk.bodies import Decide, OperationBody, StartBody
+from gateway.station.desk.asking import actor, answer, document, query
+from gateway.station.desk.bodies import Decide, OperationBody, ResetBody, ResetQuery, StartBody
+from gateway.station.desk.guard import needs
 from gateway.station.desk.problems import Answered
-from gateway.station.documents import of_line, of_operation
+from gateway.station.documents import of_line, of_operation, of_reset
+from gateway.station.identity import Role
 from gateway.station.operations import Kind, NotNow, Operation, Request, TokenTaken
+from gateway.station.pardons import Marked, Miscounted, NoFence
 from gateway.station.progress import Outcome
 from gateway.station.store import Store
 
@@ -44,6 +47,8 @@ class OperationsApi:
             web.post("/v1/operations/{id}/start", self.start),
             web.post("/v1/operations/{id}/stop", self.stop),
             web.post("/v1/operations/{id}/continue", self.proceed),
+            web.get("/v1/resets", self.count_resets),
+            web.post("/v1/resets", self.reset),
         ]
 
     async def list(self, _request: web.Request) -> web.StreamResponse:
@@ -120,6 +125,31 @@ class OperationsApi:
     async def proceed(self, request: web.Request) -> web.StreamResponse:
         """Go on with what was stopped, or after a canary that failed."""
         return await self._change(request, operations.proceed)
+
+    async def count_resets(self, request: web.Request) -> web.StreamResponse:
+        """Give what is on its way and would get its attempts back."""
+        wanted = query(request, ResetQuery)
+        try:
+            found = await pardons.in_flight(self.store, wanted.selected())
+        except NoFence as error:
+            raise Answered(problems.not_now(str(error))) from None
+        return answer(of_reset(found, None))
+
+    @needs(Role.ADMIN)
+    async def reset(self, request: web.Request) -> web.StreamResponse:
+        """Give attempts back to exactly as many items as were counted."""
+        wanted = await document(request, ResetBody)
+        try:
+            done = await pardons.reset(
+                self.store, wanted.selected(), self._decision(request, wanted), expect=wanted.expect
+            )
+        except NoFence as error:
+            raise Answered(problems.not_now(str(error))) from None
+        match done:
+            case Miscounted(sentence=sentence):
+                raise Answered(problems.not_now(sentence))
+            case Marked(found=found, marked=marked):
+                return answer(of_reset(found, marked))
 
     async def _change(self, request: web.Request, change: _Change) -> web.StreamResponse:
         name, decision = request.match_info["id"], self._decision(request, await document(request, Decide))

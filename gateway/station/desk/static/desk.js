@@ -16,6 +16,14 @@
   };
   offerAll();
 
+  // On a narrow screen the fields of a search would be all that one sees first.
+  const narrow = matchMedia("(max-width: 820px)");
+  const fold = (open = !narrow.matches) => {
+    for (const one of document.querySelectorAll("details.choice")) one.open = open;
+  };
+  fold();
+  narrow.addEventListener("change", () => fold());
+
   const main = document.querySelector("main[data-live]");
   const news = document.getElementById("news");
   if (!main || !news || !window.EventSource) return;
@@ -25,7 +33,7 @@
 
   // Whoever has ticked a row, typed, or opened something is not to have it taken away.
   const busy = () =>
-    main.querySelector("input[type=checkbox]:checked, details[open]") !== null ||
+    main.querySelector("input[type=checkbox]:checked, details[open]:not(.choice)") !== null ||
     (main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) ||
     String(document.getSelection()).length > 0;
 
@@ -37,9 +45,11 @@
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main[data-live]");
       if (fresh) {
+        const unfolded = main.querySelector("details.choice")?.open;
         main.replaceChildren(...fresh.childNodes);
         main.toggleAttribute("data-moving", fresh.hasAttribute("data-moving"));
         offerAll();
+        fold(unfolded);
       }
       news.replaceChildren();
     } finally {
