@@ -5,6 +5,7 @@ It must be started from the main thread: the kernel tells the mold of its parent
 started it (prctl(2), PR_SET_PDEATHSIG).
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -28,8 +29,10 @@ _BOOT: Final = (
 )
 _DESCRIPTORS: Final = 2
 _STACK_BYTES: Final = 1 << 16
-_KILL_PATIENCE: Final = 1.0
-"""Seconds for which the supervisor holds its breath; a killed process is there no longer after milliseconds."""
+_KILL_LOOKS: Final = 20
+_KILL_INTERVAL: Final = 0.05
+"""Seconds. The supervisor holds its breath meanwhile; a killed process is there no longer after milliseconds. Looks are
+counted, not one span of time, so that a machine that stood still has not lost a mold over it."""
 _STATE, _PARENT, _EXIT_CODE = 0, 1, 49
 """Columns of proc(5) `stat` behind the name, which may contain anything."""
 
@@ -177,10 +180,10 @@ class Mold:
         """
         self.control.close()
         self._process.send_signal(signal.SIGKILL)
-        try:
-            return self._process.wait(_KILL_PATIENCE)
-        except subprocess.TimeoutExpired:
-            return None
+        for _ in range(_KILL_LOOKS):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(_KILL_INTERVAL)
+        return None
 
 
 def _send(control: socket.socket, record: Record, *descriptors: int) -> None:
