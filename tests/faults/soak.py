@@ -8,10 +8,11 @@ times and never more, every accepted item ends, only a worker's own item pays fo
 import argparse
 import json
 import random
+import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +23,7 @@ from uuid import uuid4
 import psutil
 
 from gateway.embedded import EmbeddedBroker
-from tests.support.house import House
+from tests.support.house import House, call
 from tests.support.processes import those
 from tests.support.program import Program, Programs
 
@@ -55,7 +56,7 @@ class Soak:
     """One installation, and accidents in it."""
 
     def __init__(self, house: House) -> None:
-        self._house = house
+        self.house = house
         house.door(), house.station()
         self._nodes: dict[str, Program] = {"work": house.node(workers=4), "suspects": house.node("suspects")}
         house.warm_up()
@@ -69,21 +70,25 @@ class Soak:
         tickets = [(killer, "killer"), *good.items()]
         dice.shuffle(tickets)
         for ticket, kind in tickets:
-            self._house.accepted(kind, ticket)
+            self.house.accepted(kind, ticket)
         for accident in dice.choices(list(Accident), [3, 1, 1], k=dice.randrange(4)):
             time.sleep(dice.uniform(0, _LONGEST_WAIT))  # when it happens is part of the accident
             seen.accidents.append(accident)
             self._happen(accident, dice, seen)
-        ends = self._house.balance([killer, *good], _WITHIN)
-        if ends != Counter(done=GOOD, quarantined=1) or self._house.status(killer)["state"] != "quarantined":
-            seen.faults.append(f"ended as {dict(ends)}, the killer as {self._house.status(killer)['state']}")
-        self._judge(killer, good, seen)
+        ends = self.house.balance([killer, *good], _WITHIN)
+        if ends != Counter(done=GOOD, quarantined=1) or self.house.status(killer)["state"] != "quarantined":
+            seen.faults.append(f"ended as {dict(ends)}, the killer as {self.house.status(killer)['state']}")
+        self.judge(killer, good, seen)
         return seen
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the workers of the work lane that there are now."""
+        return those(self._nodes["work"].children(), lambda process: process.name() == "lz-worker")
 
     def _happen(self, accident: Accident, dice: random.Random, seen: Repetition) -> None:
         match accident:
             case Accident.WORKER:
-                workers = those(self._nodes["work"].children(), lambda process: process.name() == "lz-worker")
+                workers = self.workers()
                 if workers:
                     victim = dice.choice(workers)
                     seen.killed.add(victim.pid)
@@ -93,25 +98,36 @@ class Soak:
                         seen.killed.discard(victim.pid)
             case Accident.NODE | Accident.ISOLATION:
                 lane = "work" if accident is Accident.NODE else "suspects"
-                self._house.kill_family(self._nodes[lane])
-                self._nodes[lane] = self._house.fleet(lane, workers=4)
+                self.house.kill_family(self._nodes[lane])
+                self._nodes[lane] = self.house.fleet(lane, workers=4)
 
-    def _judge(self, killer: str, good: dict[str, str], seen: Repetition) -> None:
-        starts = self._house.starts(killer)
+    def busy(self) -> int:
+        """Return how many workers of the work lane have a run."""
+        address = self._nodes["work"].wait_for_log(r"health=(http://\S+)/healthz")[1]
+        found = re.search(r'slots{state="busy"} (\d+)', call("GET", f"{address}/metrics").body["text"])
+        return int(found[1]) if found else 0
+
+    def judge(self, killer: str, good: Iterable[str], seen: Repetition) -> None:
+        """Put into `seen` what became of one killer and its neighbours, and all that is wrong with that."""
+        starts = self.house.starts(killer)
         seen.killer_starts = len(starts)
-        seen.killer_outcomes = self._house.runs(killer)
+        seen.killer_outcomes = self.house.runs(killer)
         charged = [outcome for outcome in seen.killer_outcomes if outcome in {"crashed", "lost"}]
         if len(charged) != 3:
             seen.faults.append(f"the killer was charged {len(charged)} times: {seen.killer_outcomes}")
         if len({(start.generation, start.attempt) for start in starts}) != len(starts) or len(starts) > 3:
             seen.faults.append(f"the killer was started {len(starts)} times")
         nodes_died = len(seen.accidents) - seen.accidents.count(Accident.WORKER)
-        if len(starts) < 3 and "lost" not in charged:  # a node died that had it, before it started it
-            seen.faults.append(f"the killer was started only {len(starts)} times")
+        told = {start.attempt for start in starts}
+        for run in self.house.show(killer)["runs"]:
+            # Nobody sees a start whose node dies before it, or whose worker is killed before its handler's first word.
+            is_seen = run["attempt"] in told or run["outcome"] == "lost" or run["worker"] in seen.killed
+            if run["outcome"] in {"crashed", "lost"} and not is_seen:
+                seen.faults.append(f"the killer was charged for attempt {run['attempt']}, which nobody has started")
         for ticket in good:
-            runs = [run for run in self._house.show(ticket)["runs"] if run["outcome"] in {"crashed", "lost"}]
+            runs = [run for run in self.house.show(ticket)["runs"] if run["outcome"] in {"crashed", "lost"}]
             seen.good_charged += len(runs)
-            pids = {start.attempt: start.pid for start in self._house.starts(ticket)}
+            pids = {start.attempt: start.pid for start in self.house.starts(ticket)}
             for run in runs:
                 # One that was killed between its order and its handler's first word left no word; its record names it.
                 workers = {run["worker"], pids.get(run["attempt"], run["worker"])}
