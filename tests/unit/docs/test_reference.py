@@ -84,6 +84,14 @@ def test_every_outcome_reason_event_and_state_is_explained() -> None:
     assert _unnamed(values, PROTOCOL) == set()
 
 
+def test_an_operator_is_told_what_to_do_about_every_outcome_and_reason() -> None:
+    _, _, section = OPERATIONS.partition("## How a run ends, and what to do")
+    section, _, _ = section.partition("\n## ")
+    rows = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert rows == set(Outcome)
+    assert _unnamed({str(reason) for reason in Reason}, section) == set()
+
+
 def test_every_header_is_listed() -> None:
     source = (ROOT / "gateway/contract/envelope.py").read_text("utf-8")
     assert _unnamed(set(re.findall(r'"(lz-[a-z-]+)"', source)), PROTOCOL) == set()
